@@ -60,21 +60,21 @@ class Session:
     @property
     def created(self) -> datetime | None:
         """When its transcript began. Raises OSError."""
-        with closing(self._archive.open_listed(self._listed)) as reading:
-            return parse_moment(reading.header.created_at) if reading.header is not None else None
+        with closing(self._archive.open_listed(self._listed)) as reader:
+            return parse_moment(reader.header.created_at) if reader.header is not None else None
 
     def turns(self) -> Iterator[Turn]:
         """Oldest first, read one by one. Raises OSError."""
-        with closing(self._archive.open_listed(self._listed)) as reading:
-            yield from map(_make_turn, conversation.read_turns(reading, self.id))
+        with closing(self._archive.open_listed(self._listed)) as reader:
+            yield from map(_make_turn, conversation.read_turns(reader, self.id))
 
     def entries(self) -> Iterator[dict[str, object]]:
         """The transcript's lines after its header, as docs/transcript-format.md has them. Raises OSError.
 
         A line that is no JSON object, since it is damaged or just being written, is left out.
         """
-        with closing(self._archive.open_listed(self._listed)) as reading:
-            for _, _, line in read_raw_lines(reading):
+        with closing(self._archive.open_listed(self._listed)) as reader:
+            for _, _, line in read_raw_lines(reader):
                 try:
                     entry = jsonrpc.parse(line)
                 except (ValueError, RecursionError):

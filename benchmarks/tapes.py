@@ -70,8 +70,8 @@ def turns(store: Path) -> dict[str, list[Turn]]:
     found: dict[str, list[Turn]] = {}
     archive = CommandStore(store, create=False)
     for listed in archive.list_all():
-        with closing(archive.open_listed(listed)) as reading:
-            said = turns_of(line.entry for line in reading.read_lines() if line.entry is not None)
+        with closing(archive.open_listed(listed)) as reader:
+            said = turns_of(line.entry for line in reader.read_lines() if line.entry is not None)
             found.setdefault(listed.agent_folder, []).extend(said)
     return found
 

@@ -197,9 +197,9 @@ def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.Complet
 def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
     store = CommandStore(root, create=False)
     for row in store.list_all():
-        reading = store.open_listed(row)
-        entries = [line.entry for line in reading.read_lines() if line.entry is not None]
-        reading.close()
+        reader = store.open_listed(row)
+        entries = [line.entry for line in reader.read_lines() if line.entry is not None]
+        reader.close()
         yield row.session_id, read_shown([entry.value for entry in entries], row.session_id)
 
 

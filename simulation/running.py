@@ -110,17 +110,17 @@ def _check_transcripts(store: ProxyStore, folder: str, truth: Truth, world: Worl
     found: list[Broken] = []
     for session, id in world.ids.items():
         try:
-            reading = store.read(folder, id)
+            reader = store.read(folder, id)
         except FileNotFoundError:
             continue
         try:
             entries = [
                 ("client" if line.entry.peer is Peer.CLIENT else "agent", line.entry.value)
-                for line in reading.read_lines()
+                for line in reader.read_lines()
                 if line.entry is not None and line.entry.peer is not None
             ]
         finally:
-            reading.close()
+            reader.close()
         found += check_transcript(truth, session, transcript_words(entries))
         found += check_context(truth, session, entries)
     return found

@@ -29,7 +29,7 @@ from acp_proxy.run.look_up import ReplayOptions
 from acp_proxy.run.output import STDERR
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.waiting import SECONDS
 
 PACKET = 4096
@@ -127,11 +127,11 @@ class Passage:
         kept: dict[str, list[bytes]] = {}
         for path in self._recorder.store.root.glob("transcripts/*/*.jsonl"):
             if path.name != "state.jsonl":
-                reading = Reading(path)
-                assert reading.header is not None
-                entries = [line.entry for line in reading.read_lines()]
-                reading.close()
-                kept[reading.header.session_id] = [
+                reader = TranscriptReader(path)
+                assert reader.header is not None
+                entries = [line.entry for line in reader.read_lines()]
+                reader.close()
+                kept[reader.header.session_id] = [
                     entry.raw for entry in entries if entry is not None and entry.raw is not None
                 ]
         for session in kept:

@@ -11,7 +11,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import GitHead, Header
 
 EPOCH = 1_700_000_000.0
@@ -85,7 +85,7 @@ def list_ids(store: ProxyStore, agent: str = "agent", cwd: str | None = None) ->
 def store_running_session(store: ProxyStore, session: str, text: str) -> Iterator[Path]:
     """A session whose only turn is running: it has no answer, and its transcript is open."""
     path = store_session(store, session)
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     params: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
     transcript.append(
         message(timestamps.stamp(EPOCH), Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params})

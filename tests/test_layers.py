@@ -205,7 +205,7 @@ def test_an_import_cycle_is_reported_with_its_modules() -> None:
         ("protocol/jsonrpc.py", "from ..proxy.open_requests import Ledger"),
         ("proxy/open_requests.py", "import acp_proxy.store.proxy_store"),
         ("proxy/open_requests.py", "from acp_proxy import replay"),
-        ("proxy/connection.py", "from acp_proxy.transcript.reader import Reading"),
+        ("proxy/connection.py", "from acp_proxy.transcript.reader import TranscriptReader"),
         ("replay/updates.py", "from .. import store"),
         ("store/proxy_store.py", "from acp_proxy.replay import updates"),
         ("store/proxy_store.py", "from acp_proxy.sessions import soft_deleted"),

@@ -300,11 +300,11 @@ def _read_lines(path: Path) -> list[bytes]:
 
 def _read_messages(store: WholeStore, session: str) -> Iterator[tuple[bytes | None, bool]]:
     """Each message of a transcript, and None for each gap note; and whether it was recorded from its beginning."""
-    reading = store.read(_AGENT, session)
+    reader = store.read(_AGENT, session)
     try:
-        whole = reading.header is not None and reading.header.origin == RECORDED
+        whole = reader.header is not None and reader.header.origin == RECORDED
         yield None if not whole else b"", whole
-        for line in reading.read_lines():
+        for line in reader.read_lines():
             if line.entry is None:
                 continue
             if line.entry.note is not None:
@@ -315,7 +315,7 @@ def _read_messages(store: WholeStore, session: str) -> Iterator[tuple[bytes | No
             elif line.entry.raw is not None:
                 yield line.entry.raw.strip(), whole
     finally:
-        reading.close()
+        reader.close()
 
 
 def _compare(

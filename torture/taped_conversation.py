@@ -191,17 +191,17 @@ class TapedConversation:
         result, turns, at, gap = Kept(len(said)), Summary(), 0, False
         try:
             [path] = self.list_transcripts(session)
-            reading = store.read(path.parent.name, session)
+            reader = store.read(path.parent.name, session)
         except (OSError, ValueError, AcpProxyError) as problem:
             result.trouble.append(f"{session}: no transcript: {problem}")
             return result, 0
         try:
-            if (header := reading.header or reading.rebuild_header()) is not None:
+            if (header := reader.header or reader.rebuild_header()) is not None:
                 turns = Summary.begin(header)
-            begun_late = reading.header is not None and reading.header.origin != RECORDED
+            begun_late = reader.header is not None and reader.header.origin != RECORDED
             result.gaps += begun_late
-            complete = reading.is_complete
-            for line in reading.read_lines():
+            complete = reader.is_complete
+            for line in reader.read_lines():
                 entry = line.entry
                 if entry is None:  # torn by the fault; its message counts as missing
                     continue
@@ -229,5 +229,5 @@ class TapedConversation:
             if complete != (result.missing == 0 and not begun_late):
                 result.trouble.append(f"{session}: complete is {complete}, and {result.missing} are missing")
         finally:
-            reading.close()
+            reader.close()
         return result, turns.prompts

@@ -11,7 +11,7 @@ from typing import Any
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.end_to_end.proxied import is_update_of
 from torture.outcome import Outcome
 
@@ -63,10 +63,10 @@ def read_transcript(path: Path | None) -> Written:
     found = Written()
     if path is None:
         return found
-    reading = Reading(path)
+    reader = TranscriptReader(path)
     try:
-        found.headers = int(reading.header is not None)
-        for line in reading.read_lines():
+        found.headers = int(reader.header is not None)
+        for line in reader.read_lines():
             entry = line.entry
             if entry is None:
                 found.damaged += 1
@@ -75,7 +75,7 @@ def read_transcript(path: Path | None) -> Written:
             elif entry.raw is not None and entry.of is None and (what := ASKED.search(entry.raw)) is not None:
                 found.updates[what[0].decode()].append(entry.raw)
     finally:
-        reading.close()
+        reader.close()
     return found
 
 

@@ -25,7 +25,7 @@ from acp_proxy.store import delete, fork, open_session
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.rewinds import Point, read_fork_point
@@ -66,7 +66,7 @@ class RecordedSession(Struct):
     has_file: bool = False
     identity: bytes = b""
     is_deleted: bool = False
-    transcript: Transcript | None = None
+    transcript: TranscriptAppender | None = None
     is_in_turn: bool = False
     mark: str = ""
     is_imported_elsewhere: bool = False
@@ -240,7 +240,7 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     # --- open files
 
-    def open_transcript(self, session: RecordedSession) -> Transcript:
+    def open_transcript(self, session: RecordedSession) -> TranscriptAppender:
         """The session's open file, created if it never existed. Raises OSError; Deleted if it was deleted.
 
         Another process may have renamed it: set aside, because another window's session got its id, it is opened there;
@@ -263,14 +263,14 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._close_oldest()
         return session.transcript
 
-    def _was_renamed(self, session: RecordedSession, transcript: Transcript) -> bool:
+    def _was_renamed(self, session: RecordedSession, transcript: TranscriptAppender) -> bool:
         # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.
         with contextlib.suppress(OSError):
             layout, session_id = self._store.layout, session.header.session_id
             return open_session.was_renamed(layout, session.agent_folder, session_id, transcript)
         return False
 
-    def _create(self, session: RecordedSession) -> Transcript:
+    def _create(self, session: RecordedSession) -> TranscriptAppender:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
         # To read and copy a long past does not mean that the store hangs.
@@ -363,7 +363,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         for gap in list(self._gaps.values()):
             gap.retry_at = 0.0
 
-    def open_with_gap_noted(self, session: RecordedSession, stamp: str) -> Transcript:
+    def open_with_gap_noted(self, session: RecordedSession, stamp: str) -> TranscriptAppender:
         """A session's open file, to which the note of its gap is appended first. Raises OSError."""
         if self._gaps:
             self._append_gap_note(session, stamp)
@@ -415,7 +415,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._warn(f"{self._store.root} was removed, with all sessions in it. It is created again.")
 
 
-def _has_its_name(transcript: Transcript) -> bool:
+def _has_its_name(transcript: TranscriptAppender) -> bool:
     with contextlib.suppress(OSError):
         return transcript.has_its_name()
     return True

@@ -14,7 +14,7 @@ from acp_proxy.proxy.events import Event, PastCompared, PastShown, SessionFound
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.look_up import ReplayOptions, look_up
 from acp_proxy.run.output import Output
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 if TYPE_CHECKING:  # imported for the first load
     from acp_proxy.run.show_past import ShowPastThread
@@ -64,8 +64,8 @@ class LoadRequests:
 
         def measure() -> None:
             nonlocal is_complete
-            transcript.reading.measure()
-            is_complete = transcript.reading.is_still_complete and not recorder.has_gap(effect.session_id)
+            transcript.reader.measure()
+            is_complete = transcript.reader.is_still_complete and not recorder.has_gap(effect.session_id)
 
         def keep_to_show() -> list[RelayEffect]:
             self._threads[request] = ShowPastThread(
@@ -81,11 +81,11 @@ class LoadRequests:
             return self._decide_locked(transcript.describe(request, is_complete=is_complete))
 
         try:
-            while recorder.run_on_writer(transcript.reading.search):
+            while recorder.run_on_writer(transcript.reader.search):
                 pass  # step by step, so that a long transcript does not count as a hang
             return recorder.run_when_written(self._deciding_lock, measure, keep_to_show)
         except OSError as problem:
-            recorder.jobs.submit(transcript.reading.close)  # after what may still use it there
+            recorder.jobs.submit(transcript.reader.close)  # after what may still use it there
             return SessionFound(request, trouble=errno_name(problem))
 
     def compare_past(self, effect: ComparePast) -> PastCompared:
@@ -98,14 +98,14 @@ class LoadRequests:
 
         recorder, comparison, size = self._recorder, None, 0
         try:
-            reading = recorder.run_on_writer(
-                lambda: recorder.store.read(recorder.find_agent_folder(), effect.session_id), Reading.close
+            reader = recorder.run_on_writer(
+                lambda: recorder.store.read(recorder.find_agent_folder(), effect.session_id), TranscriptReader.close
             )
             try:
-                lines = drop_rewound(reading) if effect.since_size is None else reading.read_alike(effect.since_size, 1)
-                comparison, size = compare_replay(lines, effect.updates, recorder.mask), reading.size
+                lines = drop_rewound(reader) if effect.since_size is None else reader.read_alike(effect.since_size, 1)
+                comparison, size = compare_replay(lines, effect.updates, recorder.mask), reader.size
             finally:
-                reading.close()
+                reader.close()
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
                 self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")

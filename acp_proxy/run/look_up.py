@@ -13,7 +13,7 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import FindSession
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 if TYPE_CHECKING:  # imported for the first load
     from acp_proxy.replay.replayer import Mode
@@ -39,24 +39,24 @@ class OpenedTranscript:
     def __init__(
         self,
         session_id: str,
-        reading: Reading,
+        reader: TranscriptReader,
         title: str | None,
         *,
         is_foreign: bool = False,
         is_open_elsewhere: bool | None = None,
         is_archived: bool = False,
     ) -> None:
-        self.reading = reading
+        self.reader = reader
         self.title = title
         self.is_foreign = is_foreign
         self.is_open_elsewhere = is_open_elsewhere
-        own_id = reading.header.session_id if is_foreign and reading.header is not None else session_id
-        self.other_ids = reading.other_ids | {own_id}
+        own_id = reader.header.session_id if is_foreign and reader.header is not None else session_id
+        self.other_ids = reader.other_ids | {own_id}
         self._is_archived = is_archived
 
     def describe(self, request: RequestId, *, is_complete: bool) -> SessionFound:
         """What deciding needs to know about it."""
-        agent_session = self.reading.agent_session
+        agent_session = self.reader.agent_session
         session = SessionFound(
             request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived
         )
@@ -90,10 +90,10 @@ def look_up(
             return SessionFound(request, is_deleted=True)
         is_open_elsewhere = recorder.close_and_check_elsewhere(session_id)
         try:
-            reading = recorder.store.read_in_place(recorder.find_agent_folder(), session_id)
+            reader = recorder.store.read_in_place(recorder.find_agent_folder(), session_id)
             return OpenedTranscript(
                 session_id,
-                reading,
+                reader,
                 state.find_title(session_id),
                 is_open_elsewhere=is_open_elsewhere,
                 is_archived=session_id in state.archived_here,
@@ -102,12 +102,12 @@ def look_up(
             # Another process may have deleted it between our two checks.
             if session_id in recorder.store.read_deleted(recorder.find_agent_folder()):
                 return SessionFound(request, is_deleted=True)
-            reading = recorder.store.read_original(session_id, recorder.list_other_agents())
-            return OpenedTranscript(session_id, reading, state.find_title(session_id), is_foreign=True)
+            reader = recorder.store.read_original(session_id, recorder.list_other_agents())
+            return OpenedTranscript(session_id, reader, state.find_title(session_id), is_foreign=True)
 
     def close_late(result: SessionFound | OpenedTranscript) -> None:
         if isinstance(result, OpenedTranscript):
-            result.reading.close()
+            result.reader.close()
 
     try:
         return recorder.run_on_writer(look_on_writer, close_late)

@@ -65,7 +65,7 @@ class ShowPastThread:
         """
         self._session_id = session_id
         self._transcript = transcript
-        self._reading = transcript.reading
+        self._reader = transcript.reader
         self._options = options
         self._client_output = client_output
         self._on_end = on_end
@@ -88,7 +88,7 @@ class ShowPastThread:
 
     def close(self) -> None:
         """Call this if the thread will not be started."""
-        self._reading.close()
+        self._reader.close()
 
     @property
     def is_running(self) -> bool:
@@ -102,7 +102,7 @@ class ShowPastThread:
         # What holds if the transcript cannot be read.
         decision = choose_replay(None, fixed_rule=effect.fixed_rule, wants_past=effect.wants_past, unreadable=True)
         replayer = self._begin_replayer(effect, None)
-        summary = Summary.begin(self._reading.header or Header(self._session_id, None, "", ""))
+        summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
         is_done = False
         with self._warn_of_early_end():
@@ -121,7 +121,7 @@ class ShowPastThread:
         states = self._make_states(replayer, summary) if decision.shows is WhosePast.TRANSCRIPT else []
         # A client that does not want the past must not get a late replay of the agent either, which may wait already.
         is_uncompared = is_done and comparison is None
-        size = self._reading.size
+        size = self._reader.size
         self._report(
             PastShown(effect.request, decision, comparison, states, handover_record, attached, is_uncompared, size)
         )
@@ -169,7 +169,7 @@ class ShowPastThread:
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client_output.lock:
                 self._on_end(replace(past_shown, comparison=comparison, is_uncompared=False))
-        self._reading.close()
+        self._reader.close()
 
     def _compare(self) -> Comparison | None:
         """Compare the agent's replay with the transcript. Raises OSError."""
@@ -181,7 +181,7 @@ class ShowPastThread:
             handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
             replayer.total_handovers = handover_count + self._effect.makes_handover_record
         lines = self._read_lines()
-        if self._reading.size > WIDE_PIPE_BYTES:
+        if self._reader.size > WIDE_PIPE_BYTES:
             self._client_output.widen()
         for line in read_as_v1(lines) if self._effect.protocol == V1 else lines:
             if not self._is_needed():
@@ -218,13 +218,13 @@ class ShowPastThread:
 
     def _read_missing(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""
-        agent_session, start = self._reading.agent_session, self._reading.entries_start
-        lines = self._reading.read_alike(start + agent_session.first_lacking, 1)
-        return (line for line in drop_rewound(self._reading, lines) if agent_session.lacks(line.end - 1 - start))
+        agent_session, start = self._reader.agent_session, self._reader.entries_start
+        lines = self._reader.read_alike(start + agent_session.first_lacking, 1)
+        return (line for line in drop_rewound(self._reader, lines) if agent_session.lacks(line.end - 1 - start))
 
     def _read_lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
-        for line in drop_rewound(self._reading):
+        for line in drop_rewound(self._reader):
             if self._effect.before_prompt is not None and isinstance(line, Line) and self._is_prompt(line.entry):
                 return
             yield line

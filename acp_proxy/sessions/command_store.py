@@ -30,7 +30,7 @@ from acp_proxy.transcript.file_names import (
     file_name,
     parse_transcript_name,
 )
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.usage import SessionUsage, Usage
 
 _MOST_LOOKED_UP = 1000
@@ -126,27 +126,26 @@ class CommandStore(StoreBase):
         """As ``queries.find_ids_alike``. Raises Unreadable."""
         return self.store_index.query(lambda index: queries.find_ids_alike(index, session_ids, length))
 
-    def open_listed(self, listed: ListedSession) -> Reading:
+    def open_listed(self, listed: ListedSession) -> TranscriptReader:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
-        return Reading(self.layout.transcript_path(listed.agent_folder, listed.name))
+        return TranscriptReader(self.layout.transcript_path(listed.agent_folder, listed.name))
 
     @contextlib.contextmanager
-    def open_child(self, listed: ListedSession, session_id: str) -> Iterator[Reading | None]:
+    def open_child(self, listed: ListedSession, session_id: str) -> Iterator[TranscriptReader | None]:
         """Yields the transcript of a session that this one's agent began for its own work: nobody opened it; None if
         there is none. Raises OSError, NewerFormat."""
         try:
             is_gone = session_id in self.read_deleted(listed.agent_folder)
-            reading = (
-                None if is_gone else Reading(self.layout.transcript_path(listed.agent_folder, file_name(session_id)))
-            )
+            path = self.layout.transcript_path(listed.agent_folder, file_name(session_id))
+            reader = None if is_gone else TranscriptReader(path)
         except FileNotFoundError:
-            reading = None
-        if reading is None:
+            reader = None
+        if reader is None:
             yield None
             return
-        with contextlib.closing(reading):
-            header = reading.header
-            yield reading if header is not None and header.origin == PARTIAL and header.cwd is None else None
+        with contextlib.closing(reader):
+            header = reader.header
+            yield reader if header is not None and header.origin == PARTIAL and header.cwd is None else None
 
     def is_open(self, listed: ListedSession) -> bool:
         """Whether a process has the session's transcript open to append."""
@@ -203,10 +202,11 @@ class CommandStore(StoreBase):
         return copy_id
 
     @contextlib.contextmanager
-    def open_to_read(self, agent_folder: str, session_id: str) -> Iterator[Reading]:
+    def open_to_read(self, agent_folder: str, session_id: str) -> Iterator[TranscriptReader]:
         """Yields a session's transcript. Raises OSError, NewerFormat."""
-        with contextlib.closing(Reading(self.layout.transcript_path(agent_folder, file_name(session_id)))) as reading:
-            yield reading
+        path = self.layout.transcript_path(agent_folder, file_name(session_id))
+        with contextlib.closing(TranscriptReader(path)) as reader:
+            yield reader
 
     # --- soft-deleted sessions
 
@@ -293,7 +293,7 @@ class CommandStore(StoreBase):
         for agent_folder, name in self.list_transcripts():
             path = self.layout.transcript_path(agent_folder, name)
             try:
-                Reading(path).close()
+                TranscriptReader(path).close()
             except (OSError, NewerFormat) as problem:
                 yield explain_unreadable(path, problem)
 

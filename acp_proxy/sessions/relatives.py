@@ -8,7 +8,7 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 TranscriptKey = tuple[str, str]
 """A transcript: its agent's folder and its name; of a soft-deleted one, the name that it had before."""
@@ -44,11 +44,11 @@ def _read_headers(layout: Layout) -> Iterator[tuple[TranscriptKey, Header]]:
         ]
         for name, path in paths:
             try:
-                reading = Reading(path)
+                reader = TranscriptReader(path)
             except (OSError, NewerFormat):
                 continue
-            with closing(reading):
-                if (header := reading.header or reading.rebuild_header()) is not None:
+            with closing(reader):
+                if (header := reader.header or reader.rebuild_header()) is not None:
                     yield (agent_folder, name), header
 
 

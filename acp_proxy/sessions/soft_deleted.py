@@ -14,7 +14,7 @@ from acp_proxy.store import delete, journal, open_session
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import GapReason, GitHead, Header, NoteType
 from acp_proxy.transcript.file_names import (
     ASIDE,
@@ -23,7 +23,7 @@ from acp_proxy.transcript.file_names import (
     name_before_delete,
     read_deletion_time,
 )
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.summary import Summary
 
 DELETED_GAP_RUN = "deleted"
@@ -83,27 +83,27 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
 
 def summarize_deleted(layout: Layout, deleted: DeletedSession) -> ListedSession:
     """A soft-deleted session as a list would show it."""
-    reading = Reading(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
+    reader = TranscriptReader(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
     try:
-        return _make_row_of(deleted, reading, summarize(reading))
+        return _make_row_of(deleted, reader, summarize(reader))
     finally:
-        reading.close()
+        reader.close()
 
 
 def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
     """Undo a soft delete; a gap note follows a last turn that was unanswered. Returns the session under its new
     transcript name."""
-    reading = Reading(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
+    reader = TranscriptReader(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
     try:
-        summary = summarize(reading)
-        listed = _make_row_of(deleted, reading, summary)
+        summary = summarize(reader)
+        listed = _make_row_of(deleted, reader, summary)
     finally:
-        reading.close()
+        reader.close()
     name = delete.restore(layout, deleted.agent_folder, deleted.session_id, deleted.name)
     if summary.open:
         path = layout.transcript_path(deleted.agent_folder, name)
         open_session.ensure_plain(layout, deleted.agent_folder, path)
-        transcript = Transcript(path)
+        transcript = TranscriptAppender(path)
         try:
             note = {"type": NoteType.GAP, "since": deleted.deleted_at, "reason": GapReason.DELETED}
             transcript.append(file_format.encode_note(timestamps.stamp(time.time()), DELETED_GAP_RUN, note))
@@ -112,11 +112,11 @@ def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
     return replace(listed, name=name)
 
 
-def summarize(reading: Reading) -> Summary:
+def summarize(reader: TranscriptReader) -> Summary:
     """The summary of a whole transcript."""
-    header = reading.header or reading.rebuild_header()
+    header = reader.header or reader.rebuild_header()
     summary = Summary.begin(header) if header is not None else Summary()
-    for line in reading.read_alike():
+    for line in reader.read_alike():
         if not isinstance(line, Line):
             summary.add_chunks(line.chunks)
         elif line.entry is not None:
@@ -124,21 +124,21 @@ def summarize(reading: Reading) -> Summary:
     return summary
 
 
-def _make_row_of(deleted: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
-    return _make_row(reading, summary, deleted.agent_folder, deleted.name, deleted.session_id, deleted.title)
+def _make_row_of(deleted: DeletedSession, reader: TranscriptReader, summary: Summary) -> ListedSession:
+    return _make_row(reader, summary, deleted.agent_folder, deleted.name, deleted.session_id, deleted.title)
 
 
-def summarize_file(reading: Reading, header: Header) -> ListedSession:
+def summarize_file(reader: TranscriptReader, header: Header) -> ListedSession:
     """A transcript outside of the store as a list would show it."""
     agent_folder = acp.text(header.agent, "id") or file_name(acp.text(header.agent, "name") or "agent")
-    return _make_row(reading, summarize(reading), agent_folder, file_name(header.session_id), header.session_id)
+    return _make_row(reader, summarize(reader), agent_folder, file_name(header.session_id), header.session_id)
 
 
 def _make_row(
-    reading: Reading, summary: Summary, agent_folder: str, name: str, session_id: str, title: str | None = None
+    reader: TranscriptReader, summary: Summary, agent_folder: str, name: str, session_id: str, title: str | None = None
 ) -> ListedSession:
     """``title``: the user's, if there is one."""
-    header = reading.header or reading.rebuild_header()
+    header = reader.header or reader.rebuild_header()
     return ListedSession(
         agent_folder=agent_folder,
         name=name,
@@ -152,7 +152,7 @@ def _make_row(
         is_running=False,
         directories=summary.directories,
         meta=summary.meta,
-        size=reading.size,
+        size=reader.size,
         created=header.created_at if header is not None else "",
         machine=summary.machine,
         git=GitHead.from_members(summary.git),

@@ -14,7 +14,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import file_name, is_alike, parse_transcript_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 HEADERS_READ = 5
 """Headers read, of perhaps very many: takes a millisecond or two, because the agent's first answer may have to wait."""
@@ -58,10 +58,10 @@ def _has_other_agent(layout: Layout, agent_folder: str, name: str) -> bool:
 def _read_reported_names(layout: Layout, agent_folder: str, transcript: str) -> Iterator[str]:
     """The name that a transcript's agent reported, if it did."""
     with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted in the meantime, or not readable
-        reading = Reading(layout.transcript_path(agent_folder, transcript))
+        reader = TranscriptReader(layout.transcript_path(agent_folder, transcript))
         try:
-            name = acp.text(reading.header.agent, "name") if reading.header is not None else None
+            name = acp.text(reader.header.agent, "name") if reader.header is not None else None
         finally:
-            reading.close()
+            reader.close()
         if name:
             yield name

@@ -187,12 +187,12 @@ def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
         is_listed = path == layout.transcript_path(agent_folder, path.stem)
         if is_listed:
             layout.mark(agent_folder, path.stem)
-        reading = CompressedTranscript(fd)
+        transcript = CompressedTranscript(fd)
         stack.callback(lambda: unfinished.unlink(missing_ok=True))
         out = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
-            size = write_chunks(out, reading.read_all())
-            if reading.is_damaged and size:
+            size = write_chunks(out, transcript.read_all())
+            if transcript.is_damaged and size:
                 os.lseek(out, 0, os.SEEK_END)
                 write_chunks(out, iter([_encode_gap(private_files.read_at(out, 1, size - 1))]))
         finally:
@@ -201,7 +201,7 @@ def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
         if is_listed:  # again: a process that read the compressed file may have removed the mark
             layout.mark(agent_folder, path.stem)
         _fsync_folder(path.parent)
-        _move_to_backups(layout, agent_folder, path.stem, source) if reading.is_damaged else remove_file(source)
+        _move_to_backups(layout, agent_folder, path.stem, source) if transcript.is_damaged else remove_file(source)
         return True
 
 

@@ -60,7 +60,7 @@ from acp_proxy.transcript.file_names import (
     make_soft_deleted_name,
     name_before_delete,
 )
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DAY_SECONDS = 24 * 60 * 60.0
@@ -386,15 +386,15 @@ def _choose_soft_deleted_name(layout: Layout, agent_folder: str, name: str, stam
 
 def _read_uid(path: Path) -> str | None:
     """The uid of a transcript that is about to be deleted or renamed; None if it has none, or cannot be read."""
-    with suppress(OSError, NewerFormat), closing(Reading(path)) as reading:
-        return reading.uid or None
+    with suppress(OSError, NewerFormat), closing(TranscriptReader(path)) as reader:
+        return reader.uid or None
     return None
 
 
 def read_session_id(path: Path) -> str | None:
     """The id of a soft-deleted transcript's session; None if it cannot be read."""
-    with suppress(OSError, NewerFormat), closing(Reading(path)) as reading:
-        header = reading.header or reading.rebuild_header()
+    with suppress(OSError, NewerFormat), closing(TranscriptReader(path)) as reader:
+        header = reader.header or reader.rebuild_header()
         return header.session_id if header is not None else None
     return None
 

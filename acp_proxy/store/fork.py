@@ -20,7 +20,7 @@ from acp_proxy.store.old_forks import complete_old_fork
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.drop_rewound import find_fork_end
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.rewinds import Point
 
 CONTINUED_RUN = "copied"
@@ -54,7 +54,7 @@ def create(
             # two agents' sessions may be copied to each other at the same time.
             for folder in sorted({source_path.parent, path.parent}):
                 stack.enter_context(private_files.lock_folder(folder, wait=True))
-            source = stack.enter_context(closing(Reading(source_path)))
+            source = stack.enter_context(closing(TranscriptReader(source_path)))
         except (FileNotFoundError, NewerFormat):
             return False
         if source.header is None:  # damaged: the fork's header is made from it
@@ -83,7 +83,7 @@ def create(
     return True
 
 
-def _write(out: int, agent_folder: str, header: Header, source: Reading) -> None:
+def _write(out: int, agent_folder: str, header: Header, source: TranscriptReader) -> None:
     """Write the header, the copy and the notes around it. Raises OSError."""
     assert source.header is not None
     parent_folder, size = source.path.parent.name, max(source.size - source.entries_start, 0)
@@ -112,13 +112,13 @@ def find_end(
     None if the transcript does not have that message. Raises OSError, NewerFormat.
     """
     complete_old_fork(layout, agent_folder, name)
-    with closing(Reading(layout.transcript_path(agent_folder, name))) as reading:
+    with closing(TranscriptReader(layout.transcript_path(agent_folder, name))) as reader:
         if point is not None:
-            return find_fork_end(reading, point)
+            return find_fork_end(reader, point)
         if forked_at is None:
-            return reading.size
-        end = reading.entries_start
-        for line in reading.read_lines():
+            return reader.size
+        end = reader.entries_start
+        for line in reader.read_lines():
             if line.entry is not None and line.entry.at > forked_at:
                 break
             end = line.end

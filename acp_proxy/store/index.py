@@ -23,7 +23,7 @@ from acp_proxy.store import same_directory
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import GitHead, Header
 from acp_proxy.transcript.file_names import digest
-from acp_proxy.transcript.reader import AlikeLines, Reading
+from acp_proxy.transcript.reader import AlikeLines, TranscriptReader
 from acp_proxy.transcript.summary import Summary
 
 SCHEMA = 12
@@ -186,7 +186,7 @@ class Index:
     def close(self) -> None:
         self._database.close()
 
-    def put_row(self, agent_folder: str, name: str, reading: Reading) -> bool:
+    def put_row(self, agent_folder: str, name: str, reader: TranscriptReader) -> bool:
         """Write one transcript's row, or bring it up to date. Returns whether nothing is pending: no turn is unanswered
         and no line incomplete."""
         with self.transaction():
@@ -194,18 +194,18 @@ class Index:
                 "SELECT inode, created, size, lines, state, usage FROM transcripts WHERE agent = ? AND name = ?",
                 (agent_folder, name),
             ).fetchone()
-            header = reading.header or reading.rebuild_header()
+            header = reader.header or reader.rebuild_header()
             if header is None:
                 return True
             summary, size, line_count = Summary.begin(header), 0, 0
-            if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
+            if row is not None and row[:2] == (reader.inode, header.created_at) and row[2] <= reader.size:
                 with check_values():
                     summary = convert(parse_json(row[4]) | {"usage": parse_json(row[5])}, Summary)
                     size, line_count = row[2:4]
-                if size == reading.size:
+                if size == reader.size:
                     return not summary.open
             end_summary, is_whole = summary, True
-            for line in reading.read_alike(size, line_count):
+            for line in reader.read_alike(size, line_count):
                 if isinstance(line, AlikeLines):
                     summary.add_chunks(line.chunks)
                 elif line.is_whole:
@@ -219,10 +219,10 @@ class Index:
                     continue
                 size, line_count = line.end, line.number + 1
             cwd = end_summary.cwd
-            values = encode_row(name, header, ReadPart(size, line_count, summary), end_summary, reading.size) | {
+            values = encode_row(name, header, ReadPart(size, line_count, summary), end_summary, reader.size) | {
                 "agent": agent_folder,
                 "name": name,
-                "inode": reading.inode,
+                "inode": reader.inode,
                 "place": encode_id(same_directory.resolve_directory(cwd)) if cwd is not None else None,
                 "spelled": encode_id(same_directory.normalize_directory(cwd)) if cwd is not None else None,
             }

@@ -21,7 +21,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import fork_path
-from acp_proxy.transcript.reader import Reading, split_file
+from acp_proxy.transcript.reader import TranscriptReader, split_file
 
 _FORK_RUN = "forked"
 """The run of the note about what could not be copied."""
@@ -107,17 +107,17 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
         private_files.write_at(fd, gap[:-1].ljust(end - begin - 1), begin)
 
 
-def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
+def _find_parent(layout: Layout, missing: _MissingCopy) -> TranscriptReader | None:
     """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
     deleted = layout.get_journal(missing.agent_folder).read_deleted()
     for path in layout.list_same_id(layout.transcript_path(missing.agent_folder, missing.parent_name)):
         with suppress(FileNotFoundError, NewerFormat):
-            reading = Reading(path)
-            header = reading.header
+            reader = TranscriptReader(path)
+            header = reader.header
             is_deleted = header is not None and header.session_id in deleted and path.stem == missing.parent_name
             if header is not None and header.created_at == missing.created_at and not is_deleted:
-                return reading
-            reading.close()
+                return reader
+            reader.close()
     return None
 
 

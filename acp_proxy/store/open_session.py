@@ -13,7 +13,7 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import delete, fork, old_forks, user_state
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import ASIDE, compressed_path, file_name
 
@@ -36,7 +36,7 @@ def open_to_append(
     is_new: bool,
     parent_id: str | None,
     copied_bytes: int | None = None,
-) -> Transcript:
+) -> TranscriptAppender:
     """Open the transcript of a session to append to: the existing one, or a new one.
 
     ``is_new``: the agent has just created this session; an older session with the same id is set aside.
@@ -59,7 +59,7 @@ def open_to_append(
             is_copied = parent_id is not None and fork.create(
                 layout, agent_folder, file_name(parent_id), header, copied_bytes
             )
-            transcript = Transcript(path, None if is_copied else header)
+            transcript = TranscriptAppender(path, None if is_copied else header)
         except FileExistsError:  # another process was faster, as below
             continue
         except FileNotFoundError:  # another process has set it aside
@@ -71,7 +71,9 @@ def open_to_append(
         transcript.close()  # another process's: its agent gave the same id at the same moment
 
 
-def open_copy(layout: Layout, agent_folder: str, header: Header, parent_folder: str, parent_name: str) -> Transcript:
+def open_copy(
+    layout: Layout, agent_folder: str, header: Header, parent_folder: str, parent_name: str
+) -> TranscriptAppender:
     """Open the copy of another agent's session to append to: the existing one, or a new one. Raises OSError
     (FileNotFoundError: there is no such session).
 
@@ -88,7 +90,7 @@ def open_copy(layout: Layout, agent_folder: str, header: Header, parent_folder: 
             return _resume(layout, agent_folder, path, header)
         with contextlib.suppress(FileExistsError):  # another process was faster
             fork.create(layout, agent_folder, parent_name, header, parent_folder=parent_folder)
-            transcript = Transcript(path)
+            transcript = TranscriptAppender(path)
             title = layout.get_journal(parent_folder).read_state().titles.get(parent_name)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
@@ -97,21 +99,21 @@ def open_copy(layout: Layout, agent_folder: str, header: Header, parent_folder: 
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
-def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) -> Transcript:
-    """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if it is
-    gone."""
+def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) -> TranscriptAppender:
+    """Open the file with this ``TranscriptAppender.identity`` again, even if it was set aside. Raises OSError; Deleted
+    if it is gone."""
     path = layout.transcript_path(agent_folder, file_name(session_id))
     for candidate in layout.list_same_id(path):
         with contextlib.suppress(FileNotFoundError):
             decompressed = ensure_plain(layout, agent_folder, candidate)
-            transcript = Transcript(candidate)
+            transcript = TranscriptAppender(candidate)
             if transcript.is_known_as(identity, decompressed=decompressed):
                 return transcript
             transcript.close()
     raise Deleted(path)
 
 
-def was_renamed(layout: Layout, agent_folder: str, session_id: str, transcript: Transcript) -> bool:
+def was_renamed(layout: Layout, agent_folder: str, session_id: str, transcript: TranscriptAppender) -> bool:
     """Whether another process has set a session's open file aside, or deleted it. Not if a person has moved it
     elsewhere: then it goes on there. Raises OSError."""
     if transcript.has_its_name():
@@ -147,7 +149,7 @@ def ensure_plain(layout: Layout, agent_folder: str, path: Path) -> bool:
     return decompress(layout, agent_folder, path)
 
 
-def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Transcript:
+def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> TranscriptAppender:
     """Open the transcript of a session that is not new, or create it. Raises OSError, Deleted."""
     for _ in range(_OPEN_TRIES):
         if header.session_id in layout.get_journal(agent_folder).read_deleted():
@@ -156,10 +158,10 @@ def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Tr
         layout.make_folder(path.parent)
         ensure_plain(layout, agent_folder, path)
         with contextlib.suppress(FileNotFoundError):
-            return Transcript(path, header, creates=False)
+            return TranscriptAppender(path, header, creates=False)
         # Others could decompress and compress it again while we look for either form. A new file would replace it.
         with contextlib.suppress(FileNotFoundError), layout.get_journal(agent_folder).lock():
-            return Transcript(path, header)
+            return TranscriptAppender(path, header)
     raise Deleted(path)
 
 

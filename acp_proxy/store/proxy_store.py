@@ -16,10 +16,10 @@ from acp_proxy.protocol.proxy_ids import PREFIX, parse_id
 from acp_proxy.store import delete, journal, old_forks, open_session, user_state
 from acp_proxy.store.journal import Event
 from acp_proxy.store.store_base import StoreBase
-from acp_proxy.transcript.appender import Transcript, fsync_file, lock_unused
+from acp_proxy.transcript.appender import TranscriptAppender, fsync_file, lock_unused
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 if TYPE_CHECKING:
     from acp_proxy.store.index import ListedSession, Page
@@ -62,17 +62,17 @@ class ProxyStore(StoreBase):
         is_new: bool,
         parent_id: str | None = None,
         copied_bytes: int | None = None,
-    ) -> Transcript:
+    ) -> TranscriptAppender:
         """As ``open_session.open_to_append``. Raises OSError, Deleted."""
         return open_session.open_to_append(
             self.layout, agent_folder, header, is_new=is_new, parent_id=parent_id, copied_bytes=copied_bytes
         )
 
-    def reopen(self, agent_folder: str, session_id: str, identity: bytes) -> Transcript:
+    def reopen(self, agent_folder: str, session_id: str, identity: bytes) -> TranscriptAppender:
         """As ``open_session.reopen``. Raises OSError, Deleted."""
         return open_session.reopen(self.layout, agent_folder, session_id, identity)
 
-    def mark(self, agent_folder: str, session_id: str, transcript: Transcript | None = None) -> str:
+    def mark(self, agent_folder: str, session_id: str, transcript: TranscriptAppender | None = None) -> str:
         """As ``Layout.mark``: if the mark exists after a write, the index reads what was written. ``transcript``: the
         open file, whose name may differ from the session's because it was set aside."""
         return self.layout.mark(agent_folder, transcript.path.stem if transcript is not None else file_name(session_id))
@@ -133,7 +133,7 @@ class ProxyStore(StoreBase):
 
     # --- loads and lists
 
-    def read_original(self, session_id: str, other_folders: Sequence[str]) -> Reading:
+    def read_original(self, session_id: str, other_folders: Sequence[str]) -> TranscriptReader:
         """Open the transcript of another agent's session by the id of its row. ``other_folders``: the folders of agents
         whose sessions are listed. Raises as ``read`` does."""
         source = parse_id(session_id)
@@ -141,13 +141,13 @@ class ProxyStore(StoreBase):
             raise FileNotFoundError(session_id)
         return self.read(*source)
 
-    def read(self, agent_folder: str, session_id: str) -> Reading:
+    def read(self, agent_folder: str, session_id: str) -> TranscriptReader:
         """Open a session's transcript for reading. Raises OSError (FileNotFoundError: there is none), NewerFormat."""
         try:
-            return Reading(self._find_path(agent_folder, session_id))
+            return TranscriptReader(self._find_path(agent_folder, session_id))
         except FileNotFoundError:
             old_forks.complete_old_fork(self.layout, agent_folder, file_name(session_id))
-            return Reading(self._find_path(agent_folder, session_id))
+            return TranscriptReader(self._find_path(agent_folder, session_id))
 
     def is_in_use(self, agent_folder: str, session_id: str) -> bool | None:
         """Whether a process has a session's transcript open to append; None if that cannot be determined."""
@@ -157,14 +157,14 @@ class ProxyStore(StoreBase):
         except OSError:  # for example, the store is read-only
             return None
 
-    def read_in_place(self, agent_folder: str, session_id: str) -> Reading:
+    def read_in_place(self, agent_folder: str, session_id: str) -> TranscriptReader:
         """As ``read``, for a session that is to be opened: until this is closed, sync adds no turns to it."""
         if not (self.root / _SYNC_FOLDER).exists():
             return self.read(agent_folder, session_id)
         for _ in range(_IN_PLACE_TRIES):
-            if (reading := self.read(agent_folder, session_id)).keep_in_place():
-                return reading
-            reading.close()
+            if (reader := self.read(agent_folder, session_id)).keep_in_place():
+                return reader
+            reader.close()
             time.sleep(_IN_PLACE_PAUSE_SECONDS)
         return self.read(agent_folder, session_id)
 

@@ -24,7 +24,7 @@ from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.compressed import write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType, RemotePart
 from acp_proxy.transcript.file_names import unfinished_path
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.rebuild_header import find_session_id
 
 _APPEND_LIMIT_BYTES = 64 * 1024 * 1024
@@ -57,14 +57,14 @@ def append_turns(
             with lock_unused(path) as is_unused:
                 if not is_unused:  # a writer's entries would end up in the file that is replaced
                     return False
-                with closing(Reading(path)) as reading:
-                    header = reading.header
+                with closing(TranscriptReader(path)) as reader:
+                    header = reader.header
                     # The turns may follow another end than the file has.
-                    if header is None or reading.size - reading.entries_start != expected_size:
+                    if header is None or reader.size - reader.entries_start != expected_size:
                         return False
                     all_parts = join_parts([*header.remote_parts, *remote_parts])
                     header = complete_header(replace(header, uid=header.uid or uid, remote_parts=all_parts), data)
-                    write_unfinished(path, _chain_file(header, reading, data))
+                    write_unfinished(path, _chain_file(header, reader, data))
                 # First: after a crash the index must not believe that it knows the file.
                 layout.mark(agent_folder, name)
                 is_there = _move_into_place(path)
@@ -98,9 +98,9 @@ def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     head_line, _, data = waiting_file.read_bytes().partition(b"\n")
     head = orjson.loads(head_line)
     uid, expected_size, remote_parts = head["uid"], head["size"], head["elsewhere"]
-    with closing(Reading(layout.transcript_path(agent_folder, name))) as reading:
+    with closing(TranscriptReader(layout.transcript_path(agent_folder, name))) as reader:
         # The name may belong to another session by now.
-        if reading.uid != uid or reading.size + len(data) > _APPEND_LIMIT_BYTES:
+        if reader.uid != uid or reader.size + len(data) > _APPEND_LIMIT_BYTES:
             return False
     if not append_turns(layout, agent_folder, name, expected_size, data, uid, remote_parts, wait=False):
         return False
@@ -109,10 +109,10 @@ def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     return True
 
 
-def _chain_file(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
+def _chain_file(header: Header, reader: TranscriptReader, data: bytes) -> Iterator[bytes]:
     """The parts of a new file: this header, the entries of the old file, and ``data``."""
     yield file_format.encode_header(header)
-    yield from reading.read_bytes(reading.entries_start)
+    yield from reader.read_bytes(reader.entries_start)
     yield data
 
 

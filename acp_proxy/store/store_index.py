@@ -44,7 +44,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.file_format import IMPORTED
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 _UNFINISHED_SECONDS = 24 * 60 * 60
 """Within this time, another process may still answer an unanswered turn, so its mark stays."""
@@ -157,25 +157,25 @@ class StoreIndex:
         """Bring in one transcript, as ``bring_in`` does. Returns False if it no longer exists."""
         try:
             old_forks.complete_old_fork(self._layout, agent_folder, name, wait=False)
-            reading = Reading(self._layout.transcript_path(agent_folder, name))
+            reader = TranscriptReader(self._layout.transcript_path(agent_folder, name))
         except FileNotFoundError:
             return False
         except (OSError, NewerFormat):
             return True  # it stays marked, and the other sessions are listed
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
-                is_complete = index.put_row(agent_folder, name, reading) and not _may_be_imported_still(reading)
-                may_be_unmarked = is_complete or reading.measure_age(time.time()) > _UNFINISHED_SECONDS
+                is_complete = index.put_row(agent_folder, name, reader) and not _may_be_imported_still(reader)
+                may_be_unmarked = is_complete or reader.measure_age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.has_transcript(agent_folder, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
             if may_be_unmarked and index.is_on_disk:
-                self._layout.unmark(agent_folder, name, lambda: _has_changed(reading))
+                self._layout.unmark(agent_folder, name, lambda: _has_changed(reader))
         except FileNotFoundError:
             return False
         except OSError:
             pass  # it stays marked, as above
         finally:
-            reading.close()
+            reader.close()
         return True
 
     def remove(self, agent_folder: str, names: list[str]) -> None:
@@ -357,16 +357,16 @@ class StoreIndex:
         self._index = None
 
 
-def _has_changed(reading: Reading) -> bool:
+def _has_changed(reader: TranscriptReader) -> bool:
     """Whether a transcript has grown since it was read, or is another file now. Raises OSError."""
-    size = reading.size
-    reading.measure()
-    return reading.size != size or not reading.is_in_its_place
+    size = reader.size
+    reader.measure()
+    return reader.size != size or not reader.is_in_its_place
 
 
-def _may_be_imported_still(reading: Reading) -> bool:
-    is_imported = reading.header is not None and reading.header.origin == IMPORTED
-    return is_imported and reading.measure_age(time.time()) < _REPLAY_SECONDS
+def _may_be_imported_still(reader: TranscriptReader) -> bool:
+    is_imported = reader.header is not None and reader.header.origin == IMPORTED
+    return is_imported and reader.measure_age(time.time()) < _REPLAY_SECONDS
 
 
 def is_temporary(problem: sqlite3.Error) -> bool:

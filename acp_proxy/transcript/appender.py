@@ -29,7 +29,7 @@ _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
 """Without file locks, a transcript written to within this time counts as in use."""
 
 
-class Transcript:
+class TranscriptAppender:
     """An open transcript that several processes may append to."""
 
     def __init__(self, path: Path, header: Header | None = None, *, creates: bool = True) -> None:

@@ -62,7 +62,7 @@ class AlikeLines(Struct, frozen=True):
     chunks: "AlikeChunks"
 
 
-class Reading:
+class TranscriptReader:
     """A transcript opened for reading, up to the size it had when opened (``measure`` extends it). A first line that is
     not a header of this file's session counts as damage."""
 
@@ -120,7 +120,7 @@ class Reading:
         return self.is_in_its_place
 
     def measure(self) -> None:
-        """Extend the reading to what has been appended since. Raises OSError."""
+        """Extend it to what has been appended since. Raises OSError."""
         if self.compressed is not None:
             return
         status = os.fstat(self._fd)

@@ -21,7 +21,7 @@ from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import Entry, NoteType
-from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.models import find_chosen_model, find_used_model
 
@@ -133,7 +133,7 @@ class ConversationTurn:
 
 REWOUND = "rewound"
 
-OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
+OpenChild = Callable[[str], AbstractContextManager[TranscriptReader | None]]
 """Opens the transcript of a session that the agent began for its own work, by its id. None if there is none."""
 
 _MOST_DEPTH = 8
@@ -147,14 +147,16 @@ def _open_no_child(session_id: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def read_turns(reading: Reading, session_id: str, open_child: OpenChild = _open_no_child) -> Iterator[ConversationTurn]:
+def read_turns(
+    reader: TranscriptReader, session_id: str, open_child: OpenChild = _open_no_child
+) -> Iterator[ConversationTurn]:
     """The turns of a transcript, oldest first. ``session_id``: the session's id. Raises OSError.
 
     ``open_child``: opens the transcripts of subagents, which are then part of the conversation.
     """
     turn = ConversationTurn(0, "")
-    reader = _PartReader(session_id, reading.other_ids, open_child=open_child, handovers=_find_handovers(reading))
-    for part in reader.read(read_as_v1(reading.read_alike())):
+    part_reader = _PartReader(session_id, reader.other_ids, open_child=open_child, handovers=_find_handovers(reader))
+    for part in part_reader.read(read_as_v1(reader.read_alike())):
         match part:
             case TurnBegin():
                 turn = ConversationTurn(part.number, part.started_at, model=part.model)
@@ -167,7 +169,7 @@ def read_turns(reading: Reading, session_id: str, open_child: OpenChild = _open_
 
 
 def read_parts(
-    reading: Reading,
+    reader: TranscriptReader,
     session_id: str,
     open_child: OpenChild = _open_no_child,
     lines: Iterable[Line | AlikeLines] | None = None,
@@ -177,26 +179,26 @@ def read_parts(
     """The turns in parts: ``TurnBegin``, items, ``TurnEnd``. A message may come in several parts. Raises OSError.
 
     ``open_child``: as for ``read_turns``. ``lines``: the lines to read, from a caller who watches them or begins at a
-    later turn; None: all of ``reading``. ``earlier_turns``: how many turns come before ``lines``. ``page_bytes``: how
+    later turn; None: all of ``reader``. ``earlier_turns``: how many turns come before ``lines``. ``page_bytes``: how
     many bytes of a turn are read before its first item comes.
     """
-    all_lines = reading.read_alike() if lines is None else lines
-    handovers = _find_handovers(reading)
+    all_lines = reader.read_alike() if lines is None else lines
+    handovers = _find_handovers(reader)
     return _PartReader(
-        session_id, reading.other_ids, page_bytes, open_child, earlier_turns=earlier_turns, handovers=handovers
+        session_id, reader.other_ids, page_bytes, open_child, earlier_turns=earlier_turns, handovers=handovers
     ).read(read_as_v1(all_lines))
 
 
-def _find_handovers(reading: Reading) -> dict[int, str]:
+def _find_handovers(reader: TranscriptReader) -> dict[int, str]:
     """By turn: the agent's id of the new session that got a record with its prompt. A transcript notes it after the
     answer, since a prompt that failed carries no record."""
-    while reading.search():
+    while reader.search():
         pass
-    if not reading.agent_session.was_handed_over:
+    if not reader.agent_session.was_handed_over:
         return {}
     return {
         max(number, 1): acp.text(line.entry.note, "to") or ""
-        for number, line in number_turns(reading.read_lines())
+        for number, line in number_turns(reader.read_lines())
         if line.entry is not None and acp.text(line.entry.note, "type") == NoteType.HANDOVER
     }
 
@@ -322,11 +324,13 @@ class _PartReader:
             return
         self._seen_ids.add(id)
         items: list[Item] = []
-        with self._open_child(id) as reading:
-            if reading is None:
+        with self._open_child(id) as reader:
+            if reader is None:
                 return
-            reader = _PartReader(id, reading.other_ids, 0, self._open_child, self._seen_ids, self._depth + 1)
-            parts = (part for part in reader.read(reading.read_alike()) if not isinstance(part, TurnBegin | TurnEnd))
+            part_reader = _PartReader(id, reader.other_ids, 0, self._open_child, self._seen_ids, self._depth + 1)
+            parts = (
+                part for part in part_reader.read(reader.read_alike()) if not isinstance(part, TurnBegin | TurnEnd)
+            )
             for item in _add_messages(parts, id):
                 add_item(items, item)
         yield Subagent(id, acp.text(update, "title") or id, items)

@@ -11,7 +11,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.index import Index, Page
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from fuzz.choices import Choices
 
 AGENT, RUN, AT = "agent", "k3f9a1", "2026-11-20T09:15:02.123Z"
@@ -68,9 +68,9 @@ def filled() -> Index:
             raw = json.dumps({"id": 1, "method": "session/prompt", "params": {"sessionId": session}}).encode()
             prompt = file_format.encode_message(AT, RUN, Peer.CLIENT, raw)
             path.write_bytes(file_format.encode_header(Header(session, "/w", file_format.RECORDED, AT)) + prompt)
-            reading = Reading(path)
+            reader = TranscriptReader(path)
             try:
-                index.put_row(AGENT, f"name-{number}", reading)
+                index.put_row(AGENT, f"name-{number}", reader)
             finally:
-                reading.close()
+                reader.close()
     return index

@@ -22,7 +22,7 @@ from acp_proxy.store.index import Index
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.agent_session import KINDS
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.summary import Summary
 
 HANDOVER_RECORD = 2000
@@ -36,20 +36,20 @@ TELLINGS: tuple[tuple[Mode, int], ...] = (("compact", 0), ("full", 0), ("compact
 
 def run(data: bytes) -> None:
     try:
-        reading = opened(data)
+        reader = opened(data)
     except NewerFormat:
         return
     try:
-        lines = list(reading.read_lines())
-        assert list(one_by_one(reading)) == lines
-        assert reading.is_complete in (True, False)
+        lines = list(reader.read_lines())
+        assert list(one_by_one(reader)) == lines
+        assert reader.is_complete in (True, False)
         index = indexed()
-        index.put_row("agent", "name", reading)
+        index.put_row("agent", "name", reader)
         for row in index.select_page("agent", None, None, "k3f9a1").rows:
             json.dumps(row.meta)
         index.remove_rows("agent", "name")
     finally:
-        reading.close()
+        reader.close()
     ends = {line.number: (line.end, line.is_whole) for line in lines}
     assert all(ends[line.number] == (line.end, line.is_whole) for line in lines), (
         "glued entries end where their line does"
@@ -57,14 +57,14 @@ def run(data: bytes) -> None:
     assert list(ends) == sorted(ends)
     assert [end for end, _ in ends.values()] == sorted({end for end, _ in ends.values()})
     assert all(whole for _, whole in list(ends.values())[:-1])
-    retold(lines, reading.header)
+    retold(lines, reader.header)
     is_found_after(data)
     is_one_entry(data)
 
 
-def one_by_one(reading: Reading) -> Iterator[Line]:
+def one_by_one(reader: TranscriptReader) -> Iterator[Line]:
     """The lines, in places where many are read at once."""
-    for found in reading.read_alike():
+    for found in reader.read_alike():
         if isinstance(found, Line):
             yield found
             continue
@@ -129,11 +129,11 @@ def is_an_update(said: bytes, session: str) -> None:
 def is_found_after(data: bytes) -> None:
     """An entry appended after damage begins a new line, as the recorder ensures, and is found."""
     fresh = data if not data or data.endswith(b"\n") else data + b"\n"
-    reading = opened((fresh or b"\n") + INTACT)
+    reader = opened((fresh or b"\n") + INTACT)
     try:
-        last = list(reading.read_lines())[-1].entry
+        last = list(reader.read_lines())[-1].entry
     finally:
-        reading.close()
+        reader.close()
     assert last is not None
     assert last.run == "zzzzzz"
 
@@ -148,11 +148,11 @@ def is_one_entry(data: bytes) -> None:
         assert not list(file_format.find_notes(line, KINDS | {NoteType.GAP, NoteType.REPLAY}))
 
 
-def opened(data: bytes) -> Reading:
+def opened(data: bytes) -> TranscriptReader:
     path = place() / "transcript.jsonl"
     path.write_bytes(data)
     path.chmod(0o600)
-    return Reading(path)
+    return TranscriptReader(path)
 
 
 @cache

@@ -14,7 +14,7 @@ import pytest
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from tests.cli.commands import run
 from tests.cli.terminal import run_on_terminal
 from tests.client import TIMEOUT
@@ -137,7 +137,7 @@ def test_ctrl_c_ends_it(store: WholeStore, followers: list[Follower]) -> None:
 def test_only_the_last_turn_is_followed_if_wanted(store: WholeStore, followers: list[Follower]) -> None:
     path = store_session(store, "busy", ("the first", [chunk("one")]), ("the second", []))
     prompt = {"id": 7, "method": "session/prompt", "params": {"sessionId": "busy", "prompt": []}}
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     try:
         transcript.append(message(timestamps.stamp(EPOCH), Peer.CLIENT, prompt))
         append_chunk(path, "three")

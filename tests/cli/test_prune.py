@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from tests.cli.commands import get_error, get_json, get_stdout, list_titles, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import chunk, find_files_with, store_session
@@ -126,7 +126,7 @@ def test_deleted_without_a_limit_deletes_all_soft_deleted_sessions(store: ProxyS
 
 def test_sessions_in_use_are_skipped_and_named(store: ProxyStore) -> None:
     [path] = store.root.glob("transcripts/*/s100-*.jsonl")
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     result = run(store, "prune", "--keep", "2", "--yes")
     assert (result.exit_code, result.stdout.startswith("1 session, ")) == (0, True)
     assert "s100: is in use" in result.stderr

@@ -10,7 +10,7 @@ from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.stats.prices import EXAMPLE, Prices, TokenCounts, read_prices
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from tests.cli.commands import Command
 from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, message, store_session
@@ -31,7 +31,7 @@ def store_usages(
     """A session of these answers."""
     stamp = timestamps.stamp(EPOCH + day * DAY)
     path = store_session(store, session, (session, [model(name)] if name else []), at=EPOCH + day * DAY, **more)
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     for number, usage in enumerate(usages, 10):
         told = {"id": number, "result": {"stopReason": "end_turn", "usage": usage}}
         transcript.append(message(stamp, Peer.AGENT, told, acp.PROMPT))
@@ -102,7 +102,7 @@ def test_a_turn_counts_for_the_model_that_the_agent_says_it_used_with_its_cost(s
     cost = {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": "EUR"}}
     path = store_session(store, "a", ("a", [model("default"), cost]))
     answer = {"usage": usage(10, 2)} | quota(("small", 3), ("big", 7))
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     transcript.append(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": answer}, acp.PROMPT))
     transcript.close()
     [row] = rows(store, "--by", "model")["models"]
@@ -111,7 +111,7 @@ def test_a_turn_counts_for_the_model_that_the_agent_says_it_used_with_its_cost(s
 
 def test_tokens_that_an_agent_says_only_in_meta_are_of_the_turn(store: ProxyStore) -> None:
     path = store_session(store, "a", ("a", []))
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     for given in (10, 20):
         answer = {"stopReason": "end_turn", **quota(("m", given))}
         transcript.append(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": answer}, acp.PROMPT))

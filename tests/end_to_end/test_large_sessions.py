@@ -8,7 +8,7 @@ import psutil
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import FOLDED_PAGE
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from tests.client import prompt_params
 from tests.end_to_end.proxied import CANCELLED, Editor, Proxied, Updates, texts
 
@@ -41,7 +41,7 @@ def record_long_session(proxied: Proxied, count: int) -> str:
     update = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": said}}
     before, after = json.dumps(update, separators=(",", ":")).split("TEXT")
     lines = "".join(f"{before}{numbered(number)}{after}\n" for number in range(count)).encode()
-    transcript = Transcript(proxied.transcript(session))
+    transcript = TranscriptAppender(proxied.transcript(session))
     transcript.append(file_format.encode_message(at, run, Peer.CLIENT, json.dumps(asked).encode()))
     transcript.append(b"".join(file_format.encode_update_parts(at, run, lines)))
     transcript.append(file_format.encode_message(at, run, Peer.AGENT, ANSWER, "session/prompt"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol import update_kinds
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from tests import forked
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed, prompt_params
 from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, texts
@@ -55,7 +55,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def write_transcript(path: Path, *lines: bytes, session: str = transcript_lines.SESSION) -> Path:
-    transcript = Transcript(path, transcript_lines.header(session))
+    transcript = TranscriptAppender(path, transcript_lines.header(session))
     transcript.append(b"".join(lines))
     transcript.close()
     return path

@@ -39,11 +39,11 @@ def notes(path: Path) -> list[dict[str, Any]]:
 
 def is_complete(proxied: Proxied, session: str) -> bool:
     store = ProxyStore(proxied.store)
-    reading = store.read(proxied.transcript(session).parent.name, session)
+    reader = store.read(proxied.transcript(session).parent.name, session)
     try:
-        return reading.is_complete
+        return reader.is_complete
     finally:
-        reading.close()
+        reader.close()
 
 
 def start_unprivileged(proxied: Proxied, script: str = "echo") -> Editor:

@@ -9,9 +9,9 @@ from acp_proxy.proxy.effects import TranscriptEffect
 from acp_proxy.recording import writer_jobs
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.proxy_store import ProxyStore
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.recording.recorder_harness import RecorderHarness
 from tests.waiting import SECONDS
 
@@ -34,13 +34,13 @@ class HangingStore(ProxyStore):
 
     def open_to_append(
         self, agent: str, header: Header, *, is_new: bool, parent_id: str | None = None, copied_bytes: int | None = None
-    ) -> Transcript:
+    ) -> TranscriptAppender:
         self.wait()
         return _Hanging(
             super().open_to_append(agent, header, is_new=is_new, parent_id=parent_id, copied_bytes=copied_bytes), self
         )
 
-    def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
+    def reopen(self, agent: str, session: str, identity: bytes) -> TranscriptAppender:
         self.wait()
         return _Hanging(super().reopen(agent, session, identity), self)
 
@@ -48,13 +48,13 @@ class HangingStore(ProxyStore):
         self.wait()
         super().delete(agent, session, soft=soft)
 
-    def read(self, agent: str, session: str) -> Reading:
+    def read(self, agent: str, session: str) -> TranscriptReader:
         self.wait()
         return super().read(agent, session)
 
 
-class _Hanging(Transcript):
-    def __init__(self, made: Transcript, store: HangingStore) -> None:
+class _Hanging(TranscriptAppender):
+    def __init__(self, made: TranscriptAppender, store: HangingStore) -> None:
         super().__init__(made.path)
         made.close()
         self._store = store

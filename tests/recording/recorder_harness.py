@@ -42,11 +42,11 @@ class RecorderHarness:
 
     def read_entries(self, session: str = "s") -> list[dict[str, Any]]:
         """The readable entries of a transcript, without the header."""
-        reading = self.store.read(self.recorder.find_agent_folder(), session)
+        reader = self.store.read(self.recorder.find_agent_folder(), session)
         try:
-            values = [line.entry for line in reading.read_lines()]
+            values = [line.entry for line in reader.read_lines()]
         finally:
-            reading.close()
+            reader.close()
         return [
             {"value": entry.value, "note": entry.note, "of": entry.of, "peer": entry.peer} for entry in values if entry
         ]
@@ -61,11 +61,11 @@ class RecorderHarness:
         return self.recorder.records_all_sessions
 
     def is_complete(self, session: str = "s") -> bool:
-        reading = self.store.read(self.recorder.find_agent_folder(), session)
+        reader = self.store.read(self.recorder.find_agent_folder(), session)
         try:
-            return reading.is_complete
+            return reader.is_complete
         finally:
-            reading.close()
+            reader.close()
 
     def path(self, session: str = "s") -> Path:
         [found] = [

@@ -13,7 +13,7 @@ from acp_proxy.recording import recorder, writer_jobs
 from acp_proxy.recording.recorder import WAITING_BYTES
 from acp_proxy.recording.writer_jobs import Progress, Stalled
 from acp_proxy.store.proxy_store import ProxyStore
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.open_files import list_open_below
 from tests.recording.hanging_store import HangingStore, come_back, hang
 from tests.recording.recorder_harness import RecorderHarness, chunk_to_record, make_prompt_effects
@@ -175,7 +175,7 @@ def test_what_comes_too_late_is_discarded(recording: RecorderHarness, hanging: H
     hanging.hangs.set()
     with pytest.raises(Stalled):
         recording.recorder.run_on_writer(
-            lambda: hanging.read(recording.recorder.find_agent_folder(), "s"), Reading.close
+            lambda: hanging.read(recording.recorder.find_agent_folder(), "s"), TranscriptReader.close
         )
     come_back(recording.recorder, hanging)
     assert recording.recorder.run_on_writer(lambda: None) is None

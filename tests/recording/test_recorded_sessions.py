@@ -29,7 +29,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store import delete
 from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.store.proxy_store import ProxyStore
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import PARTIAL
 from acp_proxy.transcript.file_names import file_name
 from tests.open_files import list_open_below
@@ -130,15 +130,15 @@ def test_a_session_that_is_set_aside_while_its_turn_begins_goes_on_in_its_own_fi
 ) -> None:
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
     first.begin()
-    looks, has_its_name = list[Transcript](), Transcript.has_its_name
+    looks, has_its_name = list[TranscriptAppender](), TranscriptAppender.has_its_name
 
-    def set_aside_after_the_first_look(transcript: Transcript) -> bool:
+    def set_aside_after_the_first_look(transcript: TranscriptAppender) -> bool:
         looks.append(transcript)
         if len(looks) == 2:
             second.begin()
         return has_its_name(transcript)
 
-    monkeypatch.setattr(Transcript, "has_its_name", set_aside_after_the_first_look)
+    monkeypatch.setattr(TranscriptAppender, "has_its_name", set_aside_after_the_first_look)
     first.write(*make_prompt_effects("mine"))
     second.write(*make_prompt_effects("yours"))
     assert second.read_texts_and_notes() == ["yours"]
@@ -326,13 +326,13 @@ def _note_and_call(noted: list[object], call: Callable[..., Any], *args: object)
 def test_a_failing_look_at_the_files_name_loses_nothing(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(transcript: Transcript) -> bool:
+    def fail(transcript: TranscriptAppender) -> bool:
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(transcript.path))
 
     recording.begin()
     recording.write(*make_prompt_effects("first"))
     with monkeypatch.context() as broken:
-        broken.setattr(Transcript, "has_its_name", fail)
+        broken.setattr(TranscriptAppender, "has_its_name", fail)
         recording.write(chunk_to_record("1"))
         recording.write(*make_prompt_effects("second"), chunk_to_record("2"))
     assert recording.read_texts_and_notes() == ["first", "1", "second", "2"]

@@ -54,9 +54,9 @@ def test_the_header_names_the_session_and_its_agent(recording: RecorderHarness) 
     recording.write(
         IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), chunk_to_record("1")
     )
-    reading = recording.store.read(recording.recorder.find_agent_folder(), "s")
-    header = reading.header
-    reading.close()
+    reader = recording.store.read(recording.recorder.find_agent_folder(), "s")
+    header = reader.header
+    reader.close()
     assert header is not None
     assert (header.session_id, header.cwd, header.origin, header.directories) == (
         "s",
@@ -87,9 +87,9 @@ def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(recording: Recorde
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     recording.begin()
     recording.write(RecordMessage("s", Peer.AGENT, raw))
-    reading = recording.store.read(recording.recorder.find_agent_folder(), "s")
-    [line] = reading.read_lines()
-    reading.close()
+    reader = recording.store.read(recording.recorder.find_agent_folder(), "s")
+    [line] = reader.read_lines()
+    reader.close()
     assert line.entry is not None
     assert line.entry.raw == raw
 

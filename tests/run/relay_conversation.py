@@ -140,11 +140,11 @@ class RelayConversation:
 
     def transcript_items(self, session: str = "s") -> list[str]:
         """The content of the transcript: the texts of the prompts, and the types of the notes."""
-        reading = self.store.read(self.recorder.find_agent_folder(), session)
+        reader = self.store.read(self.recorder.find_agent_folder(), session)
         try:
-            values: list[Any] = [line.entry.note or line.entry.value for line in reading.read_lines() if line.entry]
+            values: list[Any] = [line.entry.note or line.entry.value for line in reader.read_lines() if line.entry]
         finally:
-            reading.close()
+            reader.close()
         said = [
             message.get("type") or message.get("params", {}).get("prompt", [{"text": None}])[0]["text"]
             for message in values
@@ -172,8 +172,8 @@ def chunk(text: str, session: str = "s") -> dict[str, Any]:
 
 def is_complete(talk: RelayConversation, session: str = "s") -> bool:
     """Whether a session's transcript says that it is complete."""
-    reading = talk.store.read(talk.recorder.find_agent_folder(), session)
+    reader = talk.store.read(talk.recorder.find_agent_folder(), session)
     try:
-        return reading.is_complete
+        return reader.is_complete
     finally:
-        reading.close()
+        reader.close()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.store.proxy_store import ProxyStore
-from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from tests.recording.recorder_harness import fill_disk
 from tests.run.relay_conversation import SETTINGS, RelayConversation, chunk
 from tests.waiting import SECONDS
@@ -45,7 +45,7 @@ def test_a_transcript_that_cannot_note_its_gap_yet_does_not_count_as_complete(tm
 class DeletedMeanwhile(ProxyStore):
     """Another process deletes each session just before we open it."""
 
-    def read(self, agent: str, session: str) -> Reading:
+    def read(self, agent: str, session: str) -> TranscriptReader:
         ProxyStore(self.root).delete(agent, session, soft=False)
         return super().read(agent, session)
 
@@ -62,10 +62,10 @@ def test_a_session_that_another_process_deletes_during_the_lookup_is_not_found(t
 class Unread(ProxyStore):
     """A store whose transcript can be searched, but fails while it is compared."""
 
-    def read(self, agent: str, session: str) -> Reading:
+    def read(self, agent: str, session: str) -> TranscriptReader:
         store = self
 
-        class Reads(Reading):
+        class Reads(TranscriptReader):
             def read_alike(self, start: int = 0, number: int = 0) -> Iterator[Line | AlikeLines]:
                 return store.lines()
 
@@ -108,11 +108,11 @@ def test_a_cancelled_load_stops_reading_its_transcript(tmp_path: Path) -> None:
         talk.turn("one")
         load_and_show_the_past(talk)
         assert store.begun.wait(SECONDS)
-        [reading] = [thread for thread in set(threading.enumerate()) - before if thread.name == "show past"]
+        [reader] = [thread for thread in set(threading.enumerate()) - before if thread.name == "show past"]
         talk.editor.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
         assert talk.editor.hear(id=1)["error"]["code"] == CANCELLED
-        reading.join(SECONDS)
-        assert not reading.is_alive()
+        reader.join(SECONDS)
+        assert not reader.is_alive()
     finally:
         store.over.set()
         talk.end()

@@ -17,7 +17,7 @@ from acp_proxy.run.look_up import OpenedTranscript, ReplayOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.run.show_past import ShowPastThread
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.pipes import count_held_bytes, needs_wide_pipes, set_capacity
 from tests.replay.entries import make_handover_record
 from tests.store import transcript_lines
@@ -57,7 +57,7 @@ def make_thread(
 
     return ShowPastThread(
         transcript_lines.SESSION,
-        OpenedTranscript(transcript_lines.SESSION, Reading(path), title=None),
+        OpenedTranscript(transcript_lines.SESSION, TranscriptReader(path), title=None),
         ReplayOptions(mode, TOOL_LIMIT),
         to_client,
         end,

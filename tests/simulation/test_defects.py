@@ -71,8 +71,8 @@ def _copy_the_whole_parent(patch: Patch) -> None:
 
 
 def _ignore_rewinds(patch: Patch) -> None:
-    def read_everything(reading: Any, lines: Any = None) -> Any:
-        return reading.read_alike() if lines is None else lines
+    def read_everything(reader: Any, lines: Any = None) -> Any:
+        return reader.read_alike() if lines is None else lines
 
     patch.setattr("acp_proxy.run.show_past.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.drop_rewound.drop_rewound", read_everything)

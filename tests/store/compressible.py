@@ -8,7 +8,7 @@ from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.compress import CompressionOptions, CompressionResult
 from acp_proxy.transcript.compressed import PIECE
 from acp_proxy.transcript.file_names import compressed_path, file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.stored import WholeStore
 
@@ -53,11 +53,11 @@ def compress_now(store: WholeStore, session: str = transcript_lines.SESSION) -> 
 
 def read_content(at: Path) -> bytes:
     """The transcript's bytes as readers get them, compressed or not."""
-    reading = Reading(at)
+    reader = TranscriptReader(at)
     try:
-        return reading.first_line[: reading.header_size] + b"".join(line for _, _, line in read_raw_lines(reading))
+        return reader.first_line[: reader.header_size] + b"".join(line for _, _, line in read_raw_lines(reader))
     finally:
-        reading.close()
+        reader.close()
 
 
 def decode_before(frame: bytes, at: int) -> bytes:

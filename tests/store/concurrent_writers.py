@@ -9,7 +9,7 @@ from pathlib import Path
 
 from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.store.proxy_store import ProxyStore
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
@@ -50,7 +50,7 @@ def text(writer: str, number: int) -> str:
 
 def append(path: Path, writer: str, count: int) -> None:
     """Append lines to a transcript."""
-    transcript = Transcript(path, Header(transcript_lines.SESSION, None, PARTIAL, transcript_lines.time(0)))
+    transcript = TranscriptAppender(path, Header(transcript_lines.SESSION, None, PARTIAL, transcript_lines.time(0)))
     for number in range(count):
         transcript.append(transcript_lines.agent_chunk(text(writer, number), run=writer))
     transcript.close()

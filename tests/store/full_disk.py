@@ -14,7 +14,7 @@ from pathlib import Path
 
 from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.tools.export.import_file import import_transcript
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from tests.posix import resource
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, ROOT
@@ -58,10 +58,10 @@ def repeat_until_it_fails(write: Callable[[int], None]) -> None:
 
 def append(path: Path, size: int) -> None:
     """Append numbered lines to a transcript until one fails, then one more once there is room."""
-    transcript: Transcript | None = None
+    transcript: TranscriptAppender | None = None
     with limit_file_size(size):
         try:
-            begun = transcript = Transcript(path, transcript_lines.header())
+            begun = transcript = TranscriptAppender(path, transcript_lines.header())
         except OSError as problem:
             print("none", errno.errorcode[problem.errno or 0])
         else:
@@ -69,7 +69,7 @@ def append(path: Path, size: int) -> None:
             for _ in range(3):  # still no room
                 with contextlib.suppress(OSError):
                     begun.append(transcript_lines.agent_chunk("never"))
-    transcript = transcript or Transcript(path, transcript_lines.header())
+    transcript = transcript or TranscriptAppender(path, transcript_lines.header())
     transcript.append(transcript_lines.agent_chunk("room again"))
     transcript.close()
 

@@ -10,7 +10,7 @@ from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.tools.maintenance import verify
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.store.transcript_lines import answer, prompt_line
 
@@ -29,18 +29,18 @@ class IndexedTranscripts:
 
     def index_transcript(self, session: str, name: str | None = None, agent: str = AGENT) -> bool:
         """Update the row of a transcript as it is now. False: its session keeps its mark, to be read again."""
-        reading = Reading(self.path(session))
+        reader = TranscriptReader(self.path(session))
         try:
-            return self.index.put_row(agent, name or file_name(session), reading)
+            return self.index.put_row(agent, name or file_name(session), reader)
         finally:
-            reading.close()
+            reader.close()
 
     def matches_index(self, session: str) -> bool:
-        reading = Reading(self.path(session))
+        reader = TranscriptReader(self.path(session))
         try:
-            return verify.matches_index(self.index, AGENT, file_name(session), reading)
+            return verify.matches_index(self.index, AGENT, file_name(session), reader)
         finally:
-            reading.close()
+            reader.close()
 
     def write(self, session: str, *lines: bytes, header: file_format.Header | None = None) -> bool:
         header = header or transcript_lines.header(session)

@@ -6,9 +6,9 @@ from typing import Any
 
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_names import file_name, fork_path
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT
 from tests.store.transcript_lines import answer, prompt_line
@@ -25,11 +25,11 @@ def fork_session(store: ProxyStore, parent: str, session: str, *lines: bytes, at
 
 def read_prompts(store: ProxyStore, session: str) -> list[str]:
     """The texts of a session's prompts."""
-    reading = store.read(AGENT, session)
+    reader = store.read(AGENT, session)
     try:
-        entries = [line.entry for line in reading.read_lines()]
+        entries = [line.entry for line in reader.read_lines()]
     finally:
-        reading.close()
+        reader.close()
     values: list[Any] = [entry.value for entry in entries if entry is not None]
     return [
         value["params"]["prompt"][0]["text"] for value in values if value and value.get("method") == "session/prompt"
@@ -38,22 +38,24 @@ def read_prompts(store: ProxyStore, session: str) -> list[str]:
 
 def read_header(store: ProxyStore, session: str) -> file_format.Header:
     """The header of a session's transcript."""
-    reading = store.read(AGENT, session)
-    reading.close()
-    assert reading.header is not None
-    return reading.header
+    reader = store.read(AGENT, session)
+    reader.close()
+    assert reader.header is not None
+    return reader.header
 
 
 def is_complete(store: ProxyStore, session: str) -> bool:
     """Whether a session's transcript says that it is complete."""
-    reading = store.read(AGENT, session)
+    reader = store.read(AGENT, session)
     try:
-        return reading.is_complete
+        return reader.is_complete
     finally:
-        reading.close()
+        reader.close()
 
 
-def begin_fork(store: ProxyStore, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
+def begin_fork(
+    store: ProxyStore, parent: str = "p", session: str = "f", *, until: int | None = None
+) -> TranscriptAppender:
     """Begin a fork and leave its transcript open."""
     header = transcript_lines.header(session, at=1, origin=file_format.PARTIAL)
     return store.open_to_append(AGENT, header, is_new=False, parent_id=parent, copied_bytes=until)
@@ -64,7 +66,7 @@ def leave_unfinished_fork(store: ProxyStore, session: str = "f", *lines: bytes, 
 
     See ``fixtures/stores/unfinished-forks``, which such a version has made.
     """
-    with closing(Reading(store.layout.transcript_path(AGENT, file_name(parent)))) as source:
+    with closing(TranscriptReader(store.layout.transcript_path(AGENT, file_name(parent)))) as source:
         assert source.header is not None
         created, size = source.header.created_at, source.size - source.entries_start
     header = transcript_lines.header(session, at=1, forked_from=[parent])

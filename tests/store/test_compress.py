@@ -16,7 +16,7 @@ from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript import appender
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed_path, file_name, unfinished_path
 from acp_proxy.transcript.private_files import open_private
 from tests.store import transcript_lines
@@ -99,7 +99,7 @@ def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None
 
 def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
     path = store_compressible(store)
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     assert compress(store) is None
     assert list_suffixes(store) == [".jsonl"]
     transcript.close()
@@ -150,7 +150,7 @@ def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> 
 
 def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: WholeStore) -> None:
     path = store_compressible(store)
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     identity = transcript.identity
     transcript.close()
     compress_now(store)
@@ -223,7 +223,7 @@ def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("stays_open", [False, True])
 def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore, stays_open: bool) -> None:
-    path, opened = store_compressible(store), list[Transcript]()
+    path, opened = store_compressible(store), list[TranscriptAppender]()
     before = path.read_bytes()
 
     def go_on() -> bool:
@@ -359,13 +359,13 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
     transcript.append(transcript_lines.agent_chunk("more"))
     transcript.close()
     assert path.read_bytes().startswith(intact)
-    reading = store.read(AGENT, transcript_lines.SESSION)
-    *_, gap, last = reading.read_lines()
+    reader = store.read(AGENT, transcript_lines.SESSION)
+    *_, gap, last = reader.read_lines()
     assert gap.entry is not None
     assert gap.entry.note == {"type": "gap", "reason": "repair"}
     assert last.is_whole
     assert path.read_bytes().endswith(transcript_lines.agent_chunk("more"))
-    reading.close()
+    reader.close()
 
 
 def test_an_unreadable_compression_is_left_to_the_user(store: WholeStore) -> None:

@@ -20,7 +20,7 @@ from acp_proxy.store.open_session import Deleted
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import verify_store
-from acp_proxy.transcript.appender import Transcript, lock_unused
+from acp_proxy.transcript.appender import TranscriptAppender, lock_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
 from tests.store import compressible, killed_deletes, transcript_lines
@@ -455,7 +455,7 @@ def test_a_transcript_open_for_appending_is_in_use(store: WholeStore, layout: La
     transcript_lines.store_lines(store, AGENT, "s")
     with lock_unused(path) as is_unused:
         assert is_unused
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     with lock_unused(path) as is_unused:
         assert not is_unused
     transcript.append(transcript_lines.agent_chunk("still"))
@@ -534,7 +534,7 @@ def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_stor
     [row] = [row for row in full_store.list_all() if row.session_id == "a"]
     path = full_store.root / "transcripts" / row.agent_folder / f"{row.name}.jsonl"
     before = path.read_bytes()
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     with pytest.raises(OSError, match="No space"):
         full_store.delete_listed(row, soft=False)
     transcript.close()

@@ -19,7 +19,7 @@ from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.file_names import file_name, fork_path
 from acp_proxy.transcript.private_files import lock, lock_folder
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.rewinds import Point
 from tests.store import killed_forks, transcript_lines
 from tests.store.concurrent_writers import AGENT, ROOT
@@ -241,14 +241,14 @@ def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
 ) -> None:
     transcript_lines.store_lines(parent, AGENT, "p", prompt_line("lost", session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
-    until, copy = fork.find_end(parent.layout, AGENT, file_name("p"), None), Reading.copy_entries
+    until, copy = fork.find_end(parent.layout, AGENT, file_name("p"), None), TranscriptReader.copy_entries
 
-    def copy_truncated(reading: Reading, *args: int) -> int:
+    def copy_truncated(reader: TranscriptReader, *args: int) -> int:
         os.truncate(path, path.read_bytes().index(b'"lost"'))
-        return copy(reading, *args)
+        return copy(reader, *args)
 
     with monkeypatch.context() as truncating:
-        truncating.setattr(Reading, "copy_entries", copy_truncated)
+        truncating.setattr(TranscriptReader, "copy_entries", copy_truncated)
         with pytest.raises(OSError, match="shorter"):
             begin_fork(parent, until=until)
     begin_fork(parent, until=until).close()

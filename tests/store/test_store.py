@@ -15,7 +15,7 @@ from acp_proxy.protocol import acp
 from acp_proxy.sessions.completion_query import CompletionQuery
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, run_together
 from tests.store.transcript_lines import answer, prompt_line
@@ -25,15 +25,15 @@ from tests.tools.search.stored_searches import find_turns, store_turns
 PAGE = 500
 
 
-def read_prompts(reading: Reading) -> list[str | None]:
+def read_prompts(reader: TranscriptReader) -> list[str | None]:
     """The texts of the prompts."""
     try:
         blocks = [
-            acp.member(acp.member(line.entry.value, "params"), "prompt") for line in reading.read_lines() if line.entry
+            acp.member(acp.member(line.entry.value, "params"), "prompt") for line in reader.read_lines() if line.entry
         ]
         return [acp.text(block[0], "text") for block in blocks if isinstance(block, list)]
     finally:
-        reading.close()
+        reader.close()
 
 
 # --- the directory
@@ -383,7 +383,7 @@ def test_new_sessions_with_the_same_id_in_two_processes_have_separate_transcript
     times = 60
     run_together(("renew", root, "one", str(times)), ("renew", root, "two", str(times)))
     paths = list(root.glob("transcripts/*/*-*.jsonl"))
-    found = sorted([str(words) for words in read_prompts(Reading(path))] for path in paths)
+    found = sorted([str(words) for words in read_prompts(TranscriptReader(path))] for path in paths)
     assert found == sorted([f"{name}-{at}.0", f"{name}-{at}.1"] for name in ("one", "two") for at in range(times))
     assert all(path.read_bytes().count(b"acp-transcript") == 1 for path in paths)
 

@@ -30,7 +30,7 @@ from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, run_together
 from tests.store.full_disk import run_on_full_disk
@@ -159,12 +159,12 @@ def test_a_session_deleted_during_indexing_has_no_row(
     [_, older] = store.list_all()
     Layout(root).mark(AGENT, older.name)
 
-    def overtaken(index: Index, agent: str, name: str, reading: Reading) -> bool:
+    def overtaken(index: Index, agent: str, name: str, reader: TranscriptReader) -> bool:
         if name == older.name:
             monkeypatch.undo()
             delete.delete_by_name(Layout(root), AGENT, "s", name, soft=soft, only_on_this_machine=False)
             (root / "unindexed" / AGENT / name).unlink()
-        return Index.put_row(index, agent, name, reading)
+        return Index.put_row(index, agent, name, reader)
 
     monkeypatch.setattr(index_module.Index, "put_row", overtaken)
     assert [row.name for row in store.list_all()] == [file_name("s")]
@@ -178,15 +178,15 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
     assert list_ids(store) == ["s"]
     store.mark(AGENT, "s")
 
-    def overtaken(path: Path) -> Reading:
-        reading = Reading(path)
+    def overtaken(path: Path) -> TranscriptReader:
+        reader = TranscriptReader(path)
         monkeypatch.undo()
         other = WholeStore(root)
         assert [row.session_id for row in other.list_all()] == ["s"]
         assert other.compress(AGENT, file_name("s"), CompressionOptions(min_size=1, older_than=0.0)) is not None
-        return reading
+        return reader
 
-    monkeypatch.setattr("acp_proxy.store.store_index.Reading", overtaken)
+    monkeypatch.setattr("acp_proxy.store.store_index.TranscriptReader", overtaken)
     assert [row.session_id for row in store.list_all()] == ["s"]
     assert [row.session_id for row in store.list_all()] == ["s"]
     assert marks(root) == set()
@@ -257,18 +257,18 @@ def test_a_kill_during_the_removal_of_a_mark_keeps_it(
     assert list_ids(store) == ["s"]
     transcript_lines.store_lines(store, AGENT, "s", prompt_line("more", at=1), answer(at=1), fresh=False)
 
-    def killed(reading: Reading) -> None:
+    def killed(reader: TranscriptReader) -> None:
         transcript_lines.store_lines(
             WholeStore(root), AGENT, "s", prompt_line("and more", at=2), answer(at=2), fresh=False
         )
         (root / "unindexed" / AGENT / file_name("s")).unlink()  # the mark came before the entries
         raise Killed
 
-    measure = Reading.measure
-    monkeypatch.setattr(Reading, "measure", killed)
+    measure = TranscriptReader.measure
+    monkeypatch.setattr(TranscriptReader, "measure", killed)
     with pytest.raises(Killed):
         store.index_session(AGENT, "s")
-    monkeypatch.setattr(Reading, "measure", measure)
+    monkeypatch.setattr(TranscriptReader, "measure", measure)
     assert [row.prompt_count for row in WholeStore(root).list_page(AGENT, None, None, transcript_lines.RUN).rows] == [3]
     assert marks(root) == set()
 

@@ -8,15 +8,15 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.store import delete
 from acp_proxy.tools.redact.redact_files import redact_file
 from acp_proxy.transcript import file_format, file_names
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.stored import WholeStore, chunk, store_session
 
 
 def _uid(store: WholeStore, session: str) -> str:
-    with closing(store.read(_agent(store), session)) as reading:
-        assert reading.header is not None
-        return reading.header.uid
+    with closing(store.read(_agent(store), session)) as reader:
+        assert reader.header is not None
+        return reader.header.uid
 
 
 def _agent(store: WholeStore) -> str:
@@ -30,7 +30,7 @@ def test_each_new_transcript_has_a_uid_of_its_own(store: WholeStore) -> None:
     assert int(before, 16)
     store_session(store, "1", ("second", [chunk("b")]))  # the agent gave the id again: the older one is set aside
     assert _uid(store, "1") != before
-    with closing(Reading(path.with_stem(f"{path.stem}~1"))) as aside:
+    with closing(TranscriptReader(path.with_stem(f"{path.stem}~1"))) as aside:
         assert aside.header is not None
         assert aside.header.uid == before
 

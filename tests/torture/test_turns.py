@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from tests.store import transcript_lines
 from torture.turns import Turn, group_by_turn, is_replayed, make_prompt, read_transcript
 
@@ -26,7 +26,7 @@ def test_a_turn_takes_only_its_own_updates() -> None:
 
 def test_entries_are_assigned_to_turns_and_damage_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
-    transcript = Transcript(path, transcript_lines.header())
+    transcript = TranscriptAppender(path, transcript_lines.header())
     transcript.append(
         transcript_lines.prompt_line(ONE)
         + transcript_lines.agent_chunk(f"{ONE} 0. ")

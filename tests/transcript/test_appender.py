@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.transcript import private_files
-from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.appender import TranscriptAppender
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import run_together
 from tests.store.concurrent_writers import text as written_text
@@ -24,14 +24,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_new_transcript_is_private_and_begins_with_its_header(path: Path) -> None:
-    Transcript(path, transcript_lines.header()).close()
+    TranscriptAppender(path, transcript_lines.header()).close()
     assert path.read_bytes() == HEADER
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_an_existing_transcript_is_continued_with_its_header(path: Path) -> None:
-    Transcript(path, transcript_lines.header()).close()
-    transcript = Transcript(path, transcript_lines.header("another", "/elsewhere"))
+    TranscriptAppender(path, transcript_lines.header()).close()
+    transcript = TranscriptAppender(path, transcript_lines.header("another", "/elsewhere"))
     transcript.append(transcript_lines.agent_chunk("one"))
     transcript.close()
     append_lines(path, transcript_lines.agent_chunk("two"))
@@ -40,18 +40,18 @@ def test_an_existing_transcript_is_continued_with_its_header(path: Path) -> None
 
 def test_an_empty_file_gets_a_header(path: Path) -> None:
     path.touch()
-    Transcript(path, transcript_lines.header()).close()
+    TranscriptAppender(path, transcript_lines.header()).close()
     assert path.read_bytes() == HEADER
 
 
 def test_no_file_is_created_without_a_header(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Transcript(path)
+        TranscriptAppender(path)
     assert not path.exists()
 
 
 def test_an_appended_line_can_be_read_at_once(path: Path) -> None:
-    transcript = Transcript(path, transcript_lines.header())
+    transcript = TranscriptAppender(path, transcript_lines.header())
     transcript.append(transcript_lines.agent_chunk("one"))
     assert path.read_bytes() == HEADER + transcript_lines.agent_chunk("one")
     transcript.fsync()
@@ -80,7 +80,7 @@ def test_an_append_after_a_torn_line_begins_a_new_line(path: Path, torn: bytes) 
 
 
 def test_a_line_torn_by_another_process_does_not_damage_the_next(path: Path) -> None:
-    ours = Transcript(path, transcript_lines.header())
+    ours = TranscriptAppender(path, transcript_lines.header())
     ours.append(transcript_lines.agent_chunk("one"))
     with path.open("ab") as theirs:
         theirs.write(transcript_lines.agent_chunk("torn")[:-9])
@@ -107,7 +107,7 @@ def test_a_half_written_header_is_waited_for(path: Path) -> None:
     os.write(fd, HEADER[:20])
 
     def append_line() -> None:
-        transcript = Transcript(path, transcript_lines.header())
+        transcript = TranscriptAppender(path, transcript_lines.header())
         transcript.append(transcript_lines.agent_chunk("mine"))
         transcript.close()
 
@@ -121,12 +121,12 @@ def test_a_half_written_header_is_waited_for(path: Path) -> None:
 
 
 def test_a_write_in_progress_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Transcript(path, transcript_lines.header()).close()
+    TranscriptAppender(path, transcript_lines.header()).close()
     line = transcript_lines.agent_chunk("theirs")
     with path.open("ab", buffering=0) as another:
         another.write(line[:20])
         monkeypatch.setattr("time.sleep", lambda seconds: another.write(line[20:]))
-        transcript = Transcript(path)
+        transcript = TranscriptAppender(path)
     transcript.append(transcript_lines.agent_chunk("mine"))
     transcript.close()
     assert path.read_bytes() == HEADER + line + transcript_lines.agent_chunk("mine")
@@ -158,7 +158,7 @@ def test_a_header_that_does_not_fit_is_removed(path: Path, size: int) -> None:
 
 
 def test_a_deleted_file_has_lost_its_name(path: Path) -> None:
-    transcript = Transcript(path, transcript_lines.header())
+    transcript = TranscriptAppender(path, transcript_lines.header())
     assert transcript.has_its_name()
     path.unlink()
     assert not transcript.has_its_name()
@@ -168,10 +168,10 @@ def test_a_deleted_file_has_lost_its_name(path: Path) -> None:
 
 
 def test_a_replaced_file_has_lost_its_name(path: Path) -> None:
-    first = Transcript(path, transcript_lines.header())
+    first = TranscriptAppender(path, transcript_lines.header())
     path.rename(path.with_name("aside.jsonl"))
     assert not first.has_its_name()
-    second = Transcript(path, transcript_lines.header())
+    second = TranscriptAppender(path, transcript_lines.header())
     assert second.has_its_name()
     assert not first.has_its_name()
     first.close()
@@ -181,26 +181,26 @@ def test_a_replaced_file_has_lost_its_name(path: Path) -> None:
 def test_a_link_or_directory_in_place_of_a_transcript_raises_an_oserror(path: Path, tmp_path: Path) -> None:
     path.symlink_to(tmp_path / "target")
     with pytest.raises(OSError):
-        Transcript(path, transcript_lines.header())
+        TranscriptAppender(path, transcript_lines.header())
     assert not (tmp_path / "target").exists()
     path.unlink()
     path.mkdir()
     with pytest.raises(OSError):
-        Transcript(path, transcript_lines.header())
+        TranscriptAppender(path, transcript_lines.header())
     with pytest.raises(OSError):
-        Reading(path)
+        TranscriptReader(path)
 
 
 def test_a_pipe_in_place_of_a_transcript_raises_at_once(path: Path) -> None:
     os.mkfifo(path)
-    for opening in (lambda: Reading(path), lambda: Transcript(path, transcript_lines.header())):
+    for opening in (lambda: TranscriptReader(path), lambda: TranscriptAppender(path, transcript_lines.header())):
         with pytest.raises(OSError, match="Invalid argument"):
             opening()
 
 
 def test_a_part_of_any_size_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel may take a part of what it is given, for example when the disk is nearly full."""
-    one = Transcript(tmp_path / "s.jsonl", transcript_lines.header())
+    one = TranscriptAppender(tmp_path / "s.jsonl", transcript_lines.header())
     before = (tmp_path / "s.jsonl").read_bytes()
     monkeypatch.setattr(
         os, "writev", lambda fd, parts: os.write(fd, b"".join(parts)[: len(parts[0]) + 5]), raising=False

@@ -9,11 +9,11 @@ import pytest
 
 from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.transcript import compressed as compressed_files
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.compressed import CHUNK, PIECE, CompressedTranscript, compress_chunks
 from acp_proxy.transcript.file_names import compressed_path
 from acp_proxy.transcript.private_files import open_private
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.store.compressible import decode_before
 
@@ -23,7 +23,7 @@ DATA = b"".join(transcript_lines.agent_chunk(f"{number} and {number * 7919 % 100
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "transcript.jsonl"
-    transcript = Transcript(path, transcript_lines.header())
+    transcript = TranscriptAppender(path, transcript_lines.header())
     transcript.append(DATA)
     transcript.close()
     return path
@@ -55,7 +55,7 @@ def test_a_compressed_file_can_be_read_at_any_offset(opened: tuple[CompressedTra
 
 
 def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) -> None:
-    plain = Reading(path)
+    plain = TranscriptReader(path)
     before = (
         list(plain.read_lines()),
         plain.header,
@@ -65,31 +65,31 @@ def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) ->
     )
     plain.close()
     compress(path)
-    reading = Reading(path)
+    reader = TranscriptReader(path)
     assert (
-        list(reading.read_lines()),
-        reading.header,
-        reading.size,
-        reading.is_complete,
-        b"".join(reading.read_bytes(reading.entries_start)),
+        list(reader.read_lines()),
+        reader.header,
+        reader.size,
+        reader.is_complete,
+        b"".join(reader.read_bytes(reader.entries_start)),
     ) == before
     some = before[0][1000]
-    assert next(reading.read_lines(some.end, some.number + 1)) == before[0][1001]
-    reading.close()
+    assert next(reader.read_lines(some.end, some.number + 1)) == before[0][1001]
+    reader.close()
 
 
 def test_the_plain_file_wins_over_the_compressed_one(path: Path) -> None:
     data = path.read_bytes()
     compress(path)
     path.write_bytes(data + transcript_lines.agent_chunk("more"))
-    reading = Reading(path)
-    assert (reading.size, reading.compressed) == (len(data) + len(transcript_lines.agent_chunk("more")), None)
-    reading.close()
+    reader = TranscriptReader(path)
+    assert (reader.size, reader.compressed) == (len(data) + len(transcript_lines.agent_chunk("more")), None)
+    reader.close()
 
 
 def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Reading(tmp_path / "transcript.jsonl")
+        TranscriptReader(tmp_path / "transcript.jsonl")
 
 
 def test_a_frame_without_its_size_can_be_read(path: Path) -> None:
@@ -99,10 +99,10 @@ def test_a_frame_without_its_size_can_be_read(path: Path) -> None:
     unknown = b"".join(compress_chunks(iter([data]), None))
     assert len(unknown) != len(known)
     told.write_bytes(unknown)
-    reading = Reading(path)
-    assert reading.size == len(data)
-    assert reading.is_complete
-    reading.close()
+    reader = TranscriptReader(path)
+    assert reader.size == len(data)
+    assert reader.is_complete
+    reader.close()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -121,12 +121,12 @@ def test_everything_before_damage_is_read(path: Path, seed: int) -> None:
         case _:
             frame[at : at + 512] = bytes(len(frame[at : at + 512]))
     told.write_bytes(frame)
-    reading = Reading(path)
-    read = reading.first_line[: reading.header_size] + b"".join(line for _, _, line in read_raw_lines(reading))
-    assert reading.compressed is not None
-    assert reading.compressed.is_damaged
-    assert not reading.is_complete
-    reading.close()
+    reader = TranscriptReader(path)
+    read = reader.first_line[: reader.header_size] + b"".join(line for _, _, line in read_raw_lines(reader))
+    assert reader.compressed is not None
+    assert reader.compressed.is_damaged
+    assert not reader.is_complete
+    reader.close()
     assert read != data
     assert data.startswith(intact)
     assert read.startswith(intact)
@@ -142,8 +142,8 @@ def test_a_wrong_checksum_is_damage_even_if_read_separately(
     frame[-1] ^= 1
     told.write_bytes(frame)
     monkeypatch.setattr(compressed_files, "PIECE", len(frame) - apart)
-    reading = Reading(path)
-    assert sum(len(line) for _, _, line in read_raw_lines(reading)) == len(data) - reading.header_size
-    assert reading.compressed is not None
-    assert reading.compressed.is_damaged
-    reading.close()
+    reader = TranscriptReader(path)
+    assert sum(len(line) for _, _, line in read_raw_lines(reader)) == len(data) - reader.header_size
+    assert reader.compressed is not None
+    assert reader.compressed.is_damaged
+    reader.close()

@@ -14,12 +14,12 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import appender, file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.compressed import compress_chunks
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import TooLarge
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.rewinds import REWIND_BYTES
 from tests.open_files import list_open_below
 from tests.store import transcript_lines
@@ -67,7 +67,7 @@ def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
 
 def test_a_header_longer_than_one_read_is_whole(path: Path) -> None:
     cwd = "/" + "x" * MORE_THAN_A_READ
-    Transcript(path, transcript_lines.header(cwd=cwd)).close()
+    TranscriptAppender(path, transcript_lines.header(cwd=cwd)).close()
     with open_to_read(path) as opened:
         assert opened.header == transcript_lines.header(cwd=cwd)
 
@@ -94,7 +94,7 @@ def test_an_open_file_is_read_to_its_end_after_its_deletion(path: Path) -> None:
         path.unlink()
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
     with pytest.raises(FileNotFoundError):
-        Reading(path)
+        TranscriptReader(path)
 
 
 def test_the_age_counts_from_the_last_write(path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_age_counts_from_the_last_write(path: Path) -> None:
 def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> None:
     path.write_bytes(b'{"acp-transcript":2,"sessionId":"sess-1"}\n')
     with pytest.raises(NewerFormat):
-        Reading(path)
+        TranscriptReader(path)
     assert list_open_below(path.parent) == []
 
 
@@ -303,7 +303,7 @@ def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data:
         whole[offset : offset + data.draw(st.sampled_from([0, 1, 1, 40]))] = data.draw(st.binary(max_size=3))
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     try:
-        opened = Reading(path)
+        opened = TranscriptReader(path)
     except NewerFormat:
         return
     found = list(opened.read_lines())
@@ -428,7 +428,7 @@ def test_a_small_file_that_would_become_huge_is_not_read(path: Path, says_size: 
     data = b"".join(compress_chunks(zeros(size), len(HEADER) + size if says_size else None))
     path.with_suffix(".jsonl.zst").write_bytes(data)
     with pytest.raises(TooLarge, match=r"(128|256) MiB in .* KiB on disk.*Move it out of the store") as raised:
-        Reading(path)
+        TranscriptReader(path)
     assert raised.value.filename == str(path.with_suffix(".jsonl.zst"))
 
 
@@ -437,7 +437,7 @@ def test_a_sparse_file_is_not_read(path: Path) -> None:
     path.write_bytes(HEADER)
     os.truncate(path, 2**40)
     with pytest.raises(TooLarge, match="1,048,576 MiB in"):
-        Reading(path)
+        TranscriptReader(path)
 
 
 HANDED_OVER = transcript_lines.note("handover", to="theirs")

@@ -8,9 +8,9 @@ import pytest
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import IMPORTED, PARTIAL, RECORDED, Entry, Header
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from tests.store import transcript_lines
 
 V1 = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
@@ -137,7 +137,7 @@ def sample(name: str) -> Path:
 
 
 def read(path: Path) -> tuple[Header | None, list[Line], bool]:
-    opened = Reading(path)
+    opened = TranscriptReader(path)
     try:
         return opened.header, list(opened.read_lines()), opened.is_complete
     finally:
@@ -182,7 +182,7 @@ def test_every_sample_is_read_as_expected(name: str) -> None:
 def test_every_sample_can_be_continued_without_loss(tmp_path: Path, name: str) -> None:
     path = tmp_path / "copy.jsonl"
     path.write_bytes(sample(name).read_bytes())
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     transcript.append(transcript_lines.agent_chunk("and on"))
     transcript.close()
     _, lines, _ = read(path)
@@ -191,7 +191,7 @@ def test_every_sample_can_be_continued_without_loss(tmp_path: Path, name: str) -
 
 def test_a_newer_version_is_reported_with_what_to_do() -> None:
     with pytest.raises(NewerFormat, match="Upgrade acp-proxy"):
-        Reading(sample(NEWER))
+        TranscriptReader(sample(NEWER))
 
 
 def test_entries_have_a_time_and_a_run() -> None:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from acp_proxy.protocol import acp
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.appender import TranscriptAppender
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from tests.store import transcript_lines
 
 HEADER = file_format.encode_header(transcript_lines.header())
 
 
 @contextmanager
-def open_to_read(path: Path) -> Iterator[Reading]:
+def open_to_read(path: Path) -> Iterator[TranscriptReader]:
     """A transcript, closed afterwards."""
-    opened = Reading(path)
+    opened = TranscriptReader(path)
     try:
         yield opened
     finally:
@@ -46,7 +46,7 @@ def text_of(line: Line) -> str | None:
 
 def append_lines(path: Path, *lines: bytes) -> None:
     """Append lines to a transcript, one by one."""
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     for line in lines:
         transcript.append(line)
     transcript.close()

@@ -15,7 +15,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import ConversationTurn, Note, OtherUpdate, Plan, SpokenMessage, ToolCall, TurnBegin
 from tests.stored import EPOCH, chunk, message, store_session
@@ -31,11 +31,11 @@ def turns_of(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options
 
 
 def read(store: ProxyStore) -> list[ConversationTurn]:
-    reading = store.read(store.list_agents()[0], "s")
+    reader = store.read(store.list_agents()[0], "s")
     try:
-        return list(conversation.read_turns(reading, "s"))
+        return list(conversation.read_turns(reader, "s"))
     finally:
-        reading.close()
+        reader.close()
 
 
 def read_message(item: conversation.Item) -> tuple[str, str]:
@@ -121,8 +121,8 @@ def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
         prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "three"}]}
         file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": prompt}))
     turns = read(store)
-    with closing(store.read(store.list_agents()[0], "s")) as reading:
-        assert [number for number, _ in conversation.number_turns(reading.read_lines())] == [1, 1, 2, 2, 3]
+    with closing(store.read(store.list_agents()[0], "s")) as reader:
+        assert [number for number, _ in conversation.number_turns(reader.read_lines())] == [1, 1, 2, 2, 3]
     assert [turn.number for turn in turns] == [1, 2, 3]
     assert [[read_message(item) for item in turn.items] for turn in turns] == [
         [("user", "one"), ("agent", "1")],
@@ -134,13 +134,13 @@ def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(FIXTURES.rglob("*.jsonl")), ids=lambda path: path.stem)
 def test_lines_have_the_turns_of_the_conversation(path: Path) -> None:
     try:
-        reading = Reading(path)
+        reader = TranscriptReader(path)
     except NewerFormat:
         return
-    with closing(reading):
-        header = reading.header or reading.rebuild_header()
-        begun = list(conversation.read_turns(reading, header.session_id)) if header is not None else []
-        numbers = dict.fromkeys(number for number, _ in conversation.number_turns(reading.read_lines()))
+    with closing(reader):
+        header = reader.header or reader.rebuild_header()
+        begun = list(conversation.read_turns(reader, header.session_id)) if header is not None else []
+        numbers = dict.fromkeys(number for number, _ in conversation.number_turns(reader.read_lines()))
         assert [number for number in numbers if number] == [turn.number for turn in begun]
 
 
@@ -238,8 +238,8 @@ def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
     later = [tool("0", "tool_call_update", status="completed")]
     store_session(store, "s", ("go", [*calls, *later, chunk("Done.")]))
-    reading = store.read(store.list_agents()[0], "s")
-    size, parts = reading.size, conversation.read_parts(reading, "s")
+    reader = store.read(store.list_agents()[0], "s")
+    size, parts = reader.size, conversation.read_parts(reader, "s")
     assert next(parts) == TurnBegin(1, STAMP, True)
     assert isinstance(next(parts), SpokenMessage)
     assert isinstance(next(parts), ToolCall)
@@ -247,7 +247,7 @@ def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, ToolCall)]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    reading.close()
+    reader.close()
     assert rest == [*((str(number), True, None) for number in range(1, 40)), ("0", False, "completed")]
     assert peak < 30 * MEGABYTE < size
 
@@ -257,9 +257,9 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
     streamed = [chunk("word " * 2000) for _ in range(1000)]
     store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
     whole = [read_message(item) for turn in read(store) for item in turn.items if isinstance(item, SpokenMessage)]
-    reading = store.read(store.list_agents()[0], "s")
+    reader = store.read(store.list_agents()[0], "s")
     pieces: list[tuple[str, str]] = []
-    for part in conversation.read_parts(reading, "s"):
+    for part in conversation.read_parts(reader, "s"):
         if isinstance(part, SpokenMessage):
             speaker, words = read_message(part)
             if pieces and speaker == pieces[-1][0]:
@@ -267,7 +267,7 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
             pieces.append((speaker, words))
         elif isinstance(part, ToolCall):
             pieces.append(("", ""))
-    reading.close()
+    reader.close()
     assert [piece for piece in pieces if piece[0]] == whole
 
 

@@ -196,10 +196,10 @@ def _damaged(scale: Scale) -> Outcome:
         )
         transcript.append(transcript_lines.agent_chunk("more"))
         transcript.close()
-        reading = store.read(compressible.AGENT, transcript_lines.SESSION)
-        if lacks and reading.is_complete:
+        reader = store.read(compressible.AGENT, transcript_lines.SESSION)
+        if lacks and reader.is_complete:
             trouble.append(f"{number}: taken for complete")
-        reading.close()
+        reader.close()
         if not path.read_bytes().startswith(compressible.decode_before(frame, at)):
             trouble.append(f"{number}: something before byte {at} is lost")
         if not path.read_bytes().endswith(transcript_lines.agent_chunk("more")):

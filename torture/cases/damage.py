@@ -26,10 +26,10 @@ from acp_proxy.tools.maintenance.damage import SECOND_HEADER, DamagedStretch
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import NEWER, REPAIR, verify_store
 from acp_proxy.transcript import appender
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import RECORDED, Header, encode_message, encode_note
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.end_to_end.proxied import PROXY, Proxied, texts
 from tests.stored import WholeStore
 from torture import damaged
@@ -173,12 +173,12 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
             count.trouble.append(f"{agent}: {one.how}: {what}")
 
     def serve(when: str, wanted: list[bytes]) -> None:
-        reading = store.read(agent, SESSION)
+        reader = store.read(agent, SESSION)
         try:
-            found = [describe_entry(line.entry) for line in reading.read_lines() if line.entry is not None]
-            heard = texts_told(reading)
+            found = [describe_entry(line.entry) for line in reader.read_lines() if line.entry is not None]
+            heard = texts_told(reader)
         finally:
-            reading.close()
+            reader.close()
         missing = missing_of([expected(line) for line in wanted], found)
         count.checked += len(wanted)
         count.lost += len(missing)
@@ -209,7 +209,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
         over = [at for at, line in one.lines if is_entry(line) and at < stretch.end and stretch.offset < at + len(line)]
         check(not over, f"said to be damaged: {stretch}, and intact at {over[:3]}")
 
-    before, held = os.stat(path), Transcript(path)  # a proxy that has it open all the while
+    before, held = os.stat(path), TranscriptAppender(path)  # a proxy that has it open all the while
     to_mend = [finding for finding in findings if finding.remedy == REPAIR]
     if to_mend:
         check(to_mend[0].path == path, f"{to_mend[0].kind}: {to_mend[0].text}")
@@ -227,9 +227,9 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     check(not left, f"left after the repair: {left[:2]}")
     serve("after the repair", [*one.entries, GOING_ON[:-1]])
     if any(stretch.kinds != (SECOND_HEADER,) for stretch in stretches):
-        reading = store.read(agent, SESSION)
-        check(not reading.is_complete or not to_mend, "said to be complete")
-        reading.close()
+        reader = store.read(agent, SESSION)
+        check(not reader.is_complete or not to_mend, "said to be complete")
+        reader.close()
     store.delete(agent, SESSION, soft=False)
     check(not list(store.root.glob(f"backups/{agent}/*.jsonl")), "a backup is left after a delete")
 
@@ -239,10 +239,10 @@ def is_kept(line: bytes, stretches: list[DamagedStretch], at: int) -> bool:
     return is_entry(line) or not any(stretch.offset <= at < stretch.end for stretch in stretches)
 
 
-def texts_told(reading: Reading) -> set[str]:
+def texts_told(reader: TranscriptReader) -> set[str]:
     """The agent's text in a load."""
-    telling, lines = Replayer(SESSION, run_id="", mode="full", other_ids=reading.other_ids), list[bytes]()
-    for line in reading.read_lines():
+    telling, lines = Replayer(SESSION, run_id="", mode="full", other_ids=reader.other_ids), list[bytes]()
+    for line in reader.read_lines():
         if line.entry is not None:
             lines += telling.add(line.number, line.entry)
     messages = (line.decode("utf-8", "surrogateescape").lstrip("\ufeff") for line in [*lines, *telling.end()])
@@ -501,9 +501,9 @@ def while_appended_to(scale: Scale) -> Outcome:
                 writer.kill()
                 writer.wait()
         count.mended += repaired(store)
-        reading = store.read(AGENT, SESSION)
-        found = [(line.entry.run, line.entry.note) for line in reading.read_lines() if line.entry and line.entry.note]
-        reading.close()
+        reader = store.read(AGENT, SESSION)
+        found = [(line.entry.run, line.entry.note) for line in reader.read_lines() if line.entry and line.entry.note]
+        reader.close()
         for name in ("one111", "two222"):
             numbers = [note.get("number") for run, note in found if run == name]
             count.checked += lines
@@ -524,7 +524,7 @@ def repaired(store: WholeStore) -> int:
 def main() -> None:
     """A writer: numbered entries in a transcript, and torn lines, as on a full disk."""
     path, lines, run = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    transcript, chance = Transcript(path), random.Random(run)
+    transcript, chance = TranscriptAppender(path), random.Random(run)
     for number in range(lines):
         if chance.random() < 0.1:
             with path.open("ab", buffering=0) as torn:
@@ -533,7 +533,7 @@ def main() -> None:
                 torn.write(encode_note(_NOW, run, {"type": "torn", "text": "x" * chance.randrange(5, 300)})[:-9])
             if chance.random() < 0.3:
                 transcript.close()
-                transcript = Transcript(path)
+                transcript = TranscriptAppender(path)
         transcript.append(encode_note(_NOW, run, {"type": "said", "number": number}))
     transcript.close()
 

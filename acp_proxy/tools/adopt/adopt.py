@@ -127,8 +127,8 @@ class Adoption:
 
     def _has_grown(self, session_id: str, transcript: bytes) -> bool:
         try:
-            with self._store.open_to_read(self.folder, session_id) as reading:
-                old_transcript = b"".join(reading.read_bytes(0))
+            with self._store.open_to_read(self.folder, session_id) as reader:
+                old_transcript = b"".join(reader.read_bytes(0))
         except FileNotFoundError:  # it has been deleted in the meantime, as the store will say
             return True
         return continues(read_conversation(old_transcript), read_conversation(transcript))

@@ -21,7 +21,7 @@ from acp_proxy.tools.export.import_file import ImportedFile, Source
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 _LONGEST_NOTE = 16 * 1024
 """Bytes: a note has a title of at most 500 characters."""
@@ -110,14 +110,14 @@ def _replace(target: Path, unfinished: Path) -> None:
 
 def _read_adopted_note(path: Path) -> Mapping[str, object] | None:
     """The ``adopted`` note that a transcript ends with. Raises OSError, NewerFormat."""
-    with closing(Reading(path)) as reading:
-        entry = file_format.decode_entry(_read_last_line(reading))
+    with closing(TranscriptReader(path)) as reader:
+        entry = file_format.decode_entry(_read_last_line(reader))
     is_note = entry is not None and entry.note is not None and entry.note.get("type") == NoteType.ADOPTED
     return entry.note if entry is not None and is_note else None
 
 
-def _read_last_line(reading: Reading) -> bytes:
+def _read_last_line(reader: TranscriptReader) -> bytes:
     """The last line without its newline, if it is short enough for the note; else b"". Raises OSError."""
-    offset = max(0, reading.size - _LONGEST_NOTE - 2)
-    before, _, line = reading.read_at(reading.size - offset, offset).removesuffix(b"\n").rpartition(b"\n")
+    offset = max(0, reader.size - _LONGEST_NOTE - 2)
+    before, _, line = reader.read_at(reader.size - offset, offset).removesuffix(b"\n").rpartition(b"\n")
     return line if before or not offset else b""

@@ -31,7 +31,7 @@ from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear, read_edits
 from acp_proxy.tools.changes.net import FileText, mark_parts, restore_line_ends, trace_edits
 from acp_proxy.tools.search.call_search import find_calls
 from acp_proxy.transcript.file_names import name_agent
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views import formatting, sanitize
 
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024
@@ -152,8 +152,8 @@ def _read_sessions(store: CommandStore, path: str, agent: str) -> FileEdits:
     file_edits = FileEdits([], [], [], [])
     for row in _find_sessions(store, file, agent, file_edits):
         try:
-            with closing(store.open_listed(row)) as reading:
-                dated_edits += _read_session(store, row, reading, file, file_edits)
+            with closing(store.open_listed(row)) as reader:
+                dated_edits += _read_session(store, row, reader, file, file_edits)
         except (OSError, NewerFormat):
             file_edits.unreadable += 1
     dated_edits.sort(key=lambda dated_edit: dated_edit[0])
@@ -215,10 +215,10 @@ def _is_above(row: ListedSession, directory: str) -> bool:
 
 
 def _read_session(
-    store: CommandStore, row: ListedSession, reading: Reading, file: SameFile, file_edits: FileEdits
+    store: CommandStore, row: ListedSession, reader: TranscriptReader, file: SameFile, file_edits: FileEdits
 ) -> Iterator[tuple[str, SessionTurn, Edit]]:
-    session_edits = read_edits(reading, partial(store.open_child, row))
-    header = reading.header
+    session_edits = read_edits(reader, partial(store.open_child, row))
+    header = reader.header
     # A fork begins with its parent's entries: they are the parent's edits.
     since = header.created_at if header is not None and header.forked_from else ""
 

@@ -55,8 +55,8 @@ def _browse_until_quit(
 def _read(store: CommandStore, row: ListedSession, turn: int) -> None:
     from acp_proxy.tools.show import command  # imported late: slow, and the list is already shown
 
-    with closing(store.open_listed(row)) as reading:
-        parts = command.find_parts(reading, row.session_id, (1, None), partial(store.open_child, row))
+    with closing(store.open_listed(row)) as reader:
+        parts = command.find_parts(reader, row.session_id, (1, None), partial(store.open_child, row))
         id = shorten_ids(store, [row])[row.selector]
         command.print_conversation(row, parts, find_screen(), full=False, keeps_short_text=True, id=id, turn=turn)
 
@@ -65,8 +65,8 @@ def _read_changes(store: CommandStore, row: ListedSession) -> None:
     from acp_proxy.tools.changes.command import print_patch
     from acp_proxy.tools.changes.session_changes import read_changes
 
-    with closing(store.open_listed(row)) as reading:
-        print_patch(read_changes(reading, row.cwd, partial(store.open_child, row)), find_screen())
+    with closing(store.open_listed(row)) as reader:
+        print_patch(read_changes(reader, row.cwd, partial(store.open_child, row)), find_screen())
 
 
 def browse(

@@ -154,10 +154,10 @@ class BrowseStore:
 
         lines: list[str] = []
         printer = RichPrinter(width, has_colours=find_screen().has_colours, cwd=row.cwd)
-        with closing(self._store.open_listed(row)) as reading:
+        with closing(self._store.open_listed(row)) as reader:
             parts = dropwhile(
                 lambda part: not (isinstance(part, TurnBegin) and part.number >= turn),
-                read_parts(reading, row.session_id),
+                read_parts(reader, row.session_id),
             )
             for passage in make_passages(parts):
                 lines += "".join(printer.print(passage)).split("\n")[:-1]
@@ -172,8 +172,8 @@ class BrowseStore:
         from acp_proxy.views.conversation import SpokenMessage, read_turns, read_words
 
         parser, blocks = MarkdownIt("commonmark"), list[str]()
-        with closing(self._store.open_listed(row)) as reading:
-            for turn in read_turns(reading, row.session_id):
+        with closing(self._store.open_listed(row)) as reader:
+            for turn in read_turns(reader, row.session_id):
                 for item in turn.items:
                     if isinstance(item, SpokenMessage) and item.speaker == "agent":
                         tokens = parser.parse("".join(map(read_words, item.blocks)))

@@ -72,8 +72,8 @@ def diff(
         turns = values.parse_turns(turn)
         opened_store = open_store(store)
         row = choose_session(opened_store, session, agent)
-        with contextlib.closing(opened_store.open_listed(row)) as reading:
-            session_changes = read_changes(reading, row.cwd, partial(opened_store.open_child, row), turns, files or ())
+        with contextlib.closing(opened_store.open_listed(row)) as reader:
+            session_changes = read_changes(reader, row.cwd, partial(opened_store.open_child, row), turns, files or ())
         changes = [
             reverse(change) if is_reverse and change.trouble is None else change for change in session_changes.changes
         ]

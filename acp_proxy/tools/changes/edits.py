@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.conversation import number_turns
 from acp_proxy.views.tool_calls import COMPLETED, FAILED, read_command
@@ -26,7 +26,7 @@ from acp_proxy.views.tool_calls import COMPLETED, FAILED, read_command
 Form = Literal["whole", "part", "delete", "move"]
 Cause = Literal["no-diff", "command", "unfinished"]
 Result = Literal["completed", "failed", "denied", "unfinished"]
-OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
+OpenChild = Callable[[str], AbstractContextManager[TranscriptReader | None]]
 """Opens the transcript of a session that the agent began for its own work, by its id."""
 
 _EDIT_KINDS = frozenset({"edit", "delete", "move"})
@@ -116,33 +116,37 @@ class SessionEdits(Struct, frozen=True):
     """When each turn began."""
 
 
-def read_edits(reading: Reading, open_child: OpenChild | None = None) -> SessionEdits:
+def read_edits(reader: TranscriptReader, open_child: OpenChild | None = None) -> SessionEdits:
     """The edits of a transcript. ``open_child``: opens those of subagents, which belong to the turn. Raises OSError."""
-    reader = EditReader()
-    _read_into(reader, reading, open_child, set())
-    return reader.finish()
+    edit_reader = EditReader()
+    _read_into(edit_reader, reader, open_child, set())
+    return edit_reader.finish()
 
 
 def _read_into(
-    reader: "EditReader", reading: Reading, open_child: OpenChild | None, read_children: set[str], turn: int = 0
+    edit_reader: "EditReader",
+    reader: TranscriptReader,
+    open_child: OpenChild | None,
+    read_children: set[str],
+    turn: int = 0,
 ) -> None:
-    """Add all entries of a transcript to ``reader``, and those of its subagents.
+    """Add all entries of a transcript to ``edit_reader``, and those of its subagents.
 
     ``read_children``: the ids of subagents that were read already. ``turn``: the turn of the parent to which everything
     belongs; 0: count turns here.
     """
-    lines = (line for line in read_as_v1(reading.read_alike()) if isinstance(line, Line))  # the others are only words
+    lines = (line for line in read_as_v1(reader.read_alike()) if isinstance(line, Line))  # the others are only words
     for number, line in number_turns(lines):
         if line.entry is None:
             continue
-        subagent = reader.add(
-            turn or number, line.entry, scope=reading.header.session_id if turn and reading.header else ""
+        subagent = edit_reader.add(
+            turn or number, line.entry, scope=reader.header.session_id if turn and reader.header else ""
         )
         if subagent is not None and open_child is not None and subagent not in read_children:
             read_children.add(subagent)
-            with open_child(subagent) as inner_reading:
-                if inner_reading is not None:
-                    _read_into(reader, inner_reading, open_child, read_children, turn or number or 1)
+            with open_child(subagent) as inner_reader:
+                if inner_reader is not None:
+                    _read_into(edit_reader, inner_reader, open_child, read_children, turn or number or 1)
 
 
 class EditReader:

@@ -21,7 +21,7 @@ from acp_proxy.tools.changes.net import (
     restore_line_ends,
     sum_changes,
 )
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 _LARGEST_FILE_BYTES = 64 * 1024 * 1024
 """Bytes of a file that is read to find where a changed part was: nobody edits larger ones by hand."""
@@ -42,7 +42,7 @@ class SessionChanges(Struct, frozen=True):
 
 
 def read_changes(
-    reading: Reading,
+    reader: TranscriptReader,
     cwd: str | None,
     open_child: OpenChild | None = None,
     turns: tuple[int, int | None] = (1, None),
@@ -54,10 +54,10 @@ def read_changes(
 
     ``looks_at_files``: the files as they are now may say where a changed part was. Raises OSError, NoSuchTurn.
     """
-    header = reading.header
+    header = reader.header
     may_read_files = cwd is not None and looks_at_files and not (header is not None and header.machine)
     find_current_text = make_reader(cwd) if may_read_files and cwd is not None else _find_nothing
-    session_edits = read_edits(reading, open_child)
+    session_edits = read_edits(reader, open_child)
     edits = complete_edits(session_edits, cwd, find_current_text, follows_links=may_read_files)
     count = max(session_edits.starts, default=0)
     first, last = _number_turns(turns, count)

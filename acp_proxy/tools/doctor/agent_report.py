@@ -165,7 +165,7 @@ def _check_load(
     newest = replay_check.find_newest_session(store, folder)
     if newest is None:
         return LoadResult(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
-    row, reading = newest
+    row, reader = newest
     try:
         print_progress(f"Asking it to load the session {row.session_id} (at most {agent_start.seconds:g} s)")
         replay = _ReplayCollector(row.session_id)
@@ -178,7 +178,7 @@ def _check_load(
             return _report_refusal(answer.error, row.session_id, agent_start)
         if replay.size > _MOST_REPLAY_BYTES:
             return LoadResult(UNTRIED, "not compared: its replay is too large", row.session_id), []
-        comparison = replay_check.compare(reading, replay.updates)
+        comparison = replay_check.compare(reader, replay.updates)
     except NoAnswer as problem:
         return LoadResult(SILENT, f"at {method}, the agent {problem}", row.session_id), []
     except OSError as problem:
@@ -186,7 +186,7 @@ def _check_load(
             UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session_id
         ), []
     finally:
-        reading.close()
+        reader.close()
     match comparison.outcome:
         case replay_check.LOSES:
             text = f"it leaves out: {', '.join(comparison.left_out)}"

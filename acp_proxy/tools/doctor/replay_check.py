@@ -22,7 +22,7 @@ from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 _MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a transcript: the user waits while it is read."""
@@ -70,35 +70,35 @@ def find_rule(number: object) -> Rule | None:
     return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
 
 
-def _read_last_replay(reading: Reading) -> Mapping[str, object]:
+def _read_last_replay(reader: TranscriptReader) -> Mapping[str, object]:
     """The last note about a replay in a transcript; empty if there is none. Closes it. Raises OSError."""
     last_note: Mapping[str, object] = {}
     try:
-        for _, _, raw in read_raw_lines(reading):
+        for _, _, raw in read_raw_lines(reader):
             for _, note in file_format.find_notes(raw, (NoteType.REPLAY,)):
                 last_note = note
     finally:
-        reading.close()
+        reader.close()
     return last_note
 
 
-def find_newest_session(store: CommandStore, agent_folder: str) -> tuple[ListedSession, Reading] | None:
+def find_newest_session(store: CommandStore, agent_folder: str) -> tuple[ListedSession, TranscriptReader] | None:
     """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
     rows = (row for row in store.list_all() if row.agent_folder == agent_folder and _is_suitable(row))
     for row in islice(rows, _MOST_EXAMINED):
         try:
-            reading = store.open_listed(row)
+            reader = store.open_listed(row)
         except (OSError, AcpProxyError):
             continue
-        if _is_complete(reading):
-            return row, reading
-        reading.close()
+        if _is_complete(reader):
+            return row, reader
+        reader.close()
     return None
 
 
-def _is_complete(reading: Reading) -> bool:
+def _is_complete(reader: TranscriptReader) -> bool:
     try:
-        return reading.is_complete
+        return reader.is_complete
     except OSError:
         return False
 
@@ -108,9 +108,9 @@ def _is_suitable(row: ListedSession) -> bool:
     return is_whole and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
 
 
-def compare(reading: Reading, lines: list[bytes]) -> ReplayComparison:
+def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
-    comparison = compare_replay(drop_rewound(reading), ((line, False) for line in lines))
+    comparison = compare_replay(drop_rewound(reader), ((line, False) for line in lines))
     if comparison is not None:
         comparison.end_message()
     rule = choose_replay(comparison, unreadable=comparison is None).rule

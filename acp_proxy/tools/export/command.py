@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.store.index import ListedSession
     from acp_proxy.tools.export.hide_home import HomeHider
-    from acp_proxy.transcript.reader import Reading
+    from acp_proxy.transcript.reader import TranscriptReader
     from acp_proxy.views.conversation import OpenChild
     from acp_proxy.views.document import Choices, Head
 
@@ -265,39 +265,39 @@ class _Source:
 
         hider = HomeHider(row.cwd, os.path.expanduser("~"))
         with ExitStack() as stack:
-            reading, title = self.store.open_listed(row), row.title
-            stack.callback(reading.close)
-            wait_for_last_line(reading)
+            reader, title = self.store.open_listed(row), row.title
+            stack.callback(reader.close)
+            wait_for_last_line(reader)
             if self.masking is not None:
-                reading, title = stack.enter_context(mask_copy(self.store, row, reading, self.masking))
+                reader, title = stack.enter_context(mask_copy(self.store, row, reader, self.masking))
 
             @contextmanager
-            def open_child(session_id: str) -> Iterator["Reading | None"]:
-                with self.store.open_child(row, session_id) as child_reading:
-                    if child_reading is None or self.masking is None:
-                        yield child_reading
+            def open_child(session_id: str) -> Iterator["TranscriptReader | None"]:
+                with self.store.open_child(row, session_id) as child_reader:
+                    if child_reader is None or self.masking is None:
+                        yield child_reader
                         return
-                    with mask_copy(self.store, row, child_reading, self.masking) as (masked_copy, _):
+                    with mask_copy(self.store, row, child_reader, self.masking) as (masked_copy, _):
                         yield masked_copy
 
             def collect_words() -> set[str]:
                 from acp_proxy.tools.export.index_page import collect_words
                 from acp_proxy.views.conversation import read_turns
 
-                return collect_words(hider.hide_in_turns(read_turns(reading, row.session_id)), self.choices)
+                return collect_words(hider.hide_in_turns(read_turns(reader, row.session_id)), self.choices)
 
-            pieces = self._make_pieces(self._make_head(row, title, reading), reading, hider, open_child)
+            pieces = self._make_pieces(self._make_head(row, title, reader), reader, hider, open_child)
             yield _ExportedSession(hider.hide(title or ""), hider.hide(row.cwd or ""), pieces, collect_words)
 
     def _make_pieces(
-        self, head: "Head", reading: "Reading", hider: "HomeHider", open_child: "OpenChild"
+        self, head: "Head", reader: "TranscriptReader", hider: "HomeHider", open_child: "OpenChild"
     ) -> Iterable[bytes]:
         if self.form == _JSONL:
-            return reading.read_bytes(0)
+            return reader.read_bytes(0)
         from acp_proxy.tools.export.formats import choose_turns, export_turns
 
-        choices = choose_turns(self.choices, reading, head.session_id)
-        return map(str.encode, self._count_secrets(export_turns(self.form, head, reading, choices, hider, open_child)))
+        choices = choose_turns(self.choices, reader, head.session_id)
+        return map(str.encode, self._count_secrets(export_turns(self.form, head, reader, choices, hider, open_child)))
 
     def _count_secrets(self, pieces: Iterable[str]) -> Iterator[str]:
         from acp_proxy.redaction.masking import Masking
@@ -308,10 +308,10 @@ class _Source:
             self.secrets.update(span.rule.name for span in masking.find(text))
             yield piece
 
-    def _make_head(self, row: "ListedSession", title: str | None, reading: "Reading") -> "Head":
+    def _make_head(self, row: "ListedSession", title: str | None, reader: "TranscriptReader") -> "Head":
         from acp_proxy.tools.export.formats import make_head
 
-        head = make_head(row, title, reading)
+        head = make_head(row, title, reader)
         if self.form != "html":
             return head
         usage = measure_session(self.store, row)

@@ -14,7 +14,7 @@ from acp_proxy.tools.changes.describe import ChangedFile, list_files
 from acp_proxy.tools.changes.session_changes import read_changes
 from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.transcript.file_names import name_agent
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.titles import clean
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, OpenChild, read_turns
@@ -26,11 +26,11 @@ _LONGEST_NAME = 100
 """Characters of an agent's name."""
 
 
-def choose_turns(choices: Choices, reading: Reading, session_id: str) -> Choices:
+def choose_turns(choices: Choices, reader: TranscriptReader, session_id: str) -> Choices:
     """The choices with turns that the conversation has, counted from its beginning. Raises NoSuchTurn."""
     if (choices.first, choices.last) == (1, None):
         return choices
-    count = max((turn.number for turn in read_turns(reading, session_id)), default=0)
+    count = max((turn.number for turn in read_turns(reader, session_id)), default=0)
     if choices.first < 0:
         first = count + choices.first + 1
         choices = replace(choices, first=first, last=first)
@@ -39,9 +39,9 @@ def choose_turns(choices: Choices, reading: Reading, session_id: str) -> Choices
     return choices
 
 
-def make_head(row: ListedSession, title: str | None, reading: Reading) -> Head:
+def make_head(row: ListedSession, title: str | None, reader: TranscriptReader) -> Head:
     """The head of a session's document, without what is counted over all of its turns."""
-    header = reading.header or reading.rebuild_header()
+    header = reader.header or reader.rebuild_header()
     return Head(
         session_id=row.session_id,
         agent=header.agent if header is not None else {"id": row.agent_folder},
@@ -55,16 +55,16 @@ def make_head(row: ListedSession, title: str | None, reading: Reading) -> Head:
 
 
 def export_turns(
-    form: str, head: Head, reading: Reading, choices: Choices, hider: HomeHider, open_child: OpenChild
+    form: str, head: Head, reader: TranscriptReader, choices: Choices, hider: HomeHider, open_child: OpenChild
 ) -> Iterator[str]:
     """The document, piece by piece. ``form``: md, html, json or cast. ``hider``: hides home directories.
     ``open_child``: opens the transcripts of subagents. Raises OSError."""
 
     def read_hidden_turns() -> Iterator[ConversationTurn]:
-        return hider.hide_in_turns(document.select_turns(read_turns(reading, head.session_id, open_child), choices))
+        return hider.hide_in_turns(document.select_turns(read_turns(reader, head.session_id, open_child), choices))
 
     def read_files() -> Iterator[ChangedFile]:
-        return read_changed_files(reading, cwd, choices, hider, open_child)
+        return read_changed_files(reader, cwd, choices, hider, open_child)
 
     cwd, head = head.cwd, hider.hide_in_head(head)
 
@@ -72,7 +72,7 @@ def export_turns(
         from acp_proxy.tools.export import cast
 
         return cast.encode_recording(
-            head, (line.entry for line in reading.read_lines() if line.entry is not None), hider
+            head, (line.entry for line in reader.read_lines() if line.entry is not None), hider
         )
     if form == "html":
         from acp_proxy.tools.export.html import render_page
@@ -92,13 +92,13 @@ def export_turns(
 
 
 def read_changed_files(
-    reading: Reading, cwd: str | None, choices: Choices, hider: HomeHider, open_child: OpenChild
+    reader: TranscriptReader, cwd: str | None, choices: Choices, hider: HomeHider, open_child: OpenChild
 ) -> Iterator[ChangedFile]:
     """The files that the session changed, in printable words. A document has only what the transcript has: the files as
     they are now are not read."""
     if choices.tools == "none":
         return
-    changes = read_changes(reading, cwd, open_child, (choices.first, choices.last), looks_at_files=False)
+    changes = read_changes(reader, cwd, open_child, (choices.first, choices.last), looks_at_files=False)
     for file in list_files(changes.changes):
         texts = hider.hide_in_adjacent([row.text for row in file.rows])
         rows = [DiffRow(row.kind, clean_text(text)) for row, text in zip(file.rows, texts, strict=True)]

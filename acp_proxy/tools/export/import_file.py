@@ -34,7 +34,7 @@ from acp_proxy.transcript.agent_session import NEW_ID
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name, unfinished_path
-from acp_proxy.transcript.reader import Reading, split_file
+from acp_proxy.transcript.reader import TranscriptReader, split_file
 from acp_proxy.transcript.summary import Summary
 
 _ZSTD_START = b"\x28\xb5\x2f\xfd"
@@ -201,7 +201,7 @@ def _check_entries(source: Source, header: Header, *, accepts_damaged: bool) -> 
 
 def _compare(source: Source, stored_path: Path, header: Header) -> None:
     """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
-    stored = Reading(stored_path)
+    stored = TranscriptReader(stored_path)
     try:
         if not all(_compare_lines(source, stored.read_bytes(0))):
             raise NotImported(

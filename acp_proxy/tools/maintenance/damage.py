@@ -13,7 +13,7 @@ from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.journal import find_events
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.salvage import Intact
 
 TORN_END = "torn end"
@@ -120,10 +120,10 @@ class DamageScan:
         )
 
 
-def find_in_transcript(reading: Reading) -> Iterator[DamagedStretch]:
+def find_in_transcript(reader: TranscriptReader) -> Iterator[DamagedStretch]:
     """The damaged stretches, including a broken header; a missing header is not one."""
     scan = DamageScan(file_format.find_entries, _describe_neighbour)
-    for stretch in scan.find_stretches(read_raw_lines(reading)):
+    for stretch in scan.find_stretches(read_raw_lines(reader)):
         yield replace(stretch, kinds=(BROKEN_HEADER,)) if stretch.begins else stretch
 
 

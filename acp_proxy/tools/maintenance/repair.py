@@ -23,9 +23,9 @@ from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import GapReason, Header, NoteType
-from acp_proxy.transcript.reader import Reading, split_file
+from acp_proxy.transcript.reader import TranscriptReader, split_file
 
 REPAIR = "repair"
 """The reason and the run of the gap notes written here, since no connection sent them."""
@@ -81,15 +81,15 @@ def fit_header(header: Header, stretch: DamagedStretch) -> bytes:
     return next((line for line in lines if len(line) <= room), b"")
 
 
-def rebuild_header(reading: Reading) -> Header | None:
+def rebuild_header(reader: TranscriptReader) -> Header | None:
     """The header for a transcript that has none; None if its session id is not found."""
-    header = reading.rebuild_header()
+    header = reader.rebuild_header()
     if header is None:
         return None
     created_at = header.created_at or next(
-        (line.entry.at for line in reading.read_lines() if line.entry is not None), ""
+        (line.entry.at for line in reader.read_lines() if line.entry is not None), ""
     )
-    parents = header.forked_from or sorted(reading.other_ids - {header.session_id})
+    parents = header.forked_from or sorted(reader.other_ids - {header.session_id})
     return structs.replace(header, created_at=created_at, forked_from=parents)
 
 
@@ -99,25 +99,25 @@ def repair_transcript(path: Path, backup: Path) -> int:
     Raises OSError, NewerFormat, Unmendable.
     """
     with _open_locked(path) as fd:
-        reading = Reading(path)
+        reader = TranscriptReader(path)
         try:
-            wait_for_last_line(reading)
-            header = rebuild_header(reading) if reading.header is None else None
-            if reading.header is None and header is None:
+            wait_for_last_line(reader)
+            header = rebuild_header(reader) if reader.header is None else None
+            if reader.header is None and header is None:
                 raise Unmendable(f"{path}: it does not contain its session's id. It was not changed.")
-            if next(make_patches(damage.find_in_transcript(reading), header), None) is None:
+            if next(make_patches(damage.find_in_transcript(reader), header), None) is None:
                 return 0
-            _back_up(path, fd, reading.size, backup)
+            _back_up(path, fd, reader.size, backup)
             count, has_lost_words = 0, False
-            for patch in make_patches(damage.find_in_transcript(reading), header):
+            for patch in make_patches(damage.find_in_transcript(reader), header):
                 _write_patch(fd, patch)
                 count, has_lost_words = count + 1, has_lost_words or bool(patch.note)
             private_files.fsync(fd)
-            if has_lost_words and reading.is_complete:  # no note fitted in the place of the damage
-                _append_note(path, reading)
+            if has_lost_words and reader.is_complete:  # no note fitted in the place of the damage
+                _append_note(path, reader)
             return count
         finally:
-            reading.close()
+            reader.close()
 
 
 def repair_journal(path: Path, backup: Path) -> int:
@@ -164,11 +164,11 @@ def _encode_gap(neighbour: damage.Neighbour | None) -> bytes:
     return file_format.encode_note(stamp, REPAIR, {"type": NoteType.GAP, "reason": GapReason.REPAIRED})[:-1]
 
 
-def _append_note(path: Path, reading: Reading) -> None:
+def _append_note(path: Path, reader: TranscriptReader) -> None:
     last_entry = None
-    for line in reading.read_lines():
+    for line in reader.read_lines():
         last_entry = line.entry or last_entry
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     try:
         transcript.append(
             _encode_gap(damage.Neighbour(0, last_entry.at, "") if last_entry is not None else None) + b"\n"

@@ -31,7 +31,7 @@ from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
 from acp_proxy.tools.search.table_files import list_search_tables
 from acp_proxy.transcript import file_names, private_files
-from acp_proxy.transcript.reader import Reading, split_file
+from acp_proxy.transcript.reader import TranscriptReader, split_file
 from acp_proxy.transcript.summary import Summary
 
 
@@ -43,7 +43,7 @@ def is_sound(index: Index) -> bool:
 # --- Compares the index with a transcript. Raises OSError, ``sqlite3.Error``.
 
 
-def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) -> bool:
+def matches_index(index: Index, agent_folder: str, name: str, reader: TranscriptReader) -> bool:
     """Whether a transcript's row is correct and lacks no turn.
 
     The inode only says from where on to read the next time: a copy of the whole store has others.
@@ -51,7 +51,7 @@ def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) 
     columns = "session, listed, updated, info, open, created, size, lines, state, usage"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
     stored_row = next(iter(index.select(query, (agent_folder, name))), None)
-    header = reading.header or reading.rebuild_header()
+    header = reader.header or reader.rebuild_header()
     if header is None or stored_row is None:
         return header is None and stored_row is None
     with check_values():
@@ -63,7 +63,7 @@ def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) 
         return tuple(row[key] for key in columns.split(", ")) == tuple(stored_row)
 
     first_unread, end_summary, is_equal, lacks_turn = 0, summary, False, False
-    for line in reading.read_lines():
+    for line in reader.read_lines():
         if line.end <= read_size:
             line_count = line.number + 1
             if line.entry is not None:
@@ -274,16 +274,16 @@ class Inspection:
             yield Finding(path, UNREADABLE, text, BY_HAND, agent_folder, name or path.stem)
 
     def _inspect_transcript(self, agent_folder: str, name: str, path: Path) -> Iterator[Finding]:
-        reading = Reading(find_plain_path(path))
+        reader = TranscriptReader(find_plain_path(path))
         try:
-            wait_for_last_line(reading)
-            header = rebuild_header(reading) if reading.header is None else None
-            is_known = reading.header is not None or header is not None
+            wait_for_last_line(reader)
+            header = rebuild_header(reader) if reader.header is None else None
+            is_known = reader.header is not None or header is not None
             has_begun = False
-            if reading.size == 0 and reading.compressed is None:
+            if reader.size == 0 and reader.compressed is None:
                 yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent_folder, name)
                 return
-            for stretch in damage.find_in_transcript(reading):
+            for stretch in damage.find_in_transcript(reader):
                 has_begun = has_begun or stretch.begins
                 text, todo = _MEANING_BY_KIND.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
                 if not is_known:
@@ -293,7 +293,7 @@ class Inspection:
                 elif stretch.begins:
                     text = _PARTIAL
                 yield Finding(path, stretch.kinds[0], text, todo, agent_folder, name, stretch)
-            if reading.header is None and not has_begun and reading.size:
+            if reader.header is None and not has_begun and reader.size:
                 todo = NOTHING if is_known else BY_HAND
                 yield Finding(
                     path,
@@ -303,12 +303,12 @@ class Inspection:
                     agent_folder,
                     name,
                 )
-            if reading.compressed is not None and reading.compressed.is_damaged:
+            if reader.compressed is not None and reader.compressed.is_damaged:
                 yield Finding(
                     path, COMPRESSED_DAMAGE, _UNREADABLE_REST, REPAIR if is_known else BY_HAND, agent_folder, name
                 )
         finally:
-            reading.close()
+            reader.close()
 
     def _inspect_journal(self, agent_folder: str, path: Path) -> Iterator[Finding]:
         fd = private_files.open_private(path, os.O_RDONLY)
@@ -378,15 +378,15 @@ class Inspection:
 
     def _matches_index(self, index: Index, agent_folder: str, name: str) -> bool:
         try:
-            reading = Reading(self._layout.transcript_path(agent_folder, name))
+            reader = TranscriptReader(self._layout.transcript_path(agent_folder, name))
         except (OSError, NewerFormat):
             return True  # checking the file reports this
         try:
-            return matches_index(index, agent_folder, name, reading) or self._layout.is_marked(agent_folder, name)
+            return matches_index(index, agent_folder, name, reader) or self._layout.is_marked(agent_folder, name)
         except OSError:
             return True
         finally:
-            reading.close()
+            reader.close()
 
     # --- full text
 

@@ -43,8 +43,8 @@ def mock_agent(
     played_sessions = []
     with report_errors():
         for file in files:
-            with recordings.open_recording(file, store, agent) as (reading, header, _):
-                entries = (line.entry for line in reading.read_lines() if line.entry is not None)
+            with recordings.open_recording(file, store, agent) as (reader, header, _):
+                entries = (line.entry for line in reader.read_lines() if line.entry is not None)
                 played_sessions.append(sessions.read_session(header, entries))
             if len({session.id for session in played_sessions}) < len(played_sessions):
                 raise NoTranscript(f"{file}: this session was already given. Name each session once.")

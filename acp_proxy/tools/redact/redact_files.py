@@ -32,7 +32,7 @@ from acp_proxy.transcript.private_files import (
     read_at,
     write_at,
 )
-from acp_proxy.transcript.reader import Line, Reading, open_to_read
+from acp_proxy.transcript.reader import Line, TranscriptReader, open_to_read
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.titles import mask_title
 
@@ -120,20 +120,20 @@ def _back_up_from(fd: int, original: Path, offset: int) -> int:
 
 @contextmanager
 def mask_copy(
-    store: CommandStore, listed: ListedSession, reading: Reading, masking: Masking
-) -> Iterator[tuple[Reading, str | None]]:
+    store: CommandStore, listed: ListedSession, reader: TranscriptReader, masking: Masking
+) -> Iterator[tuple[TranscriptReader, str | None]]:
     """Yields a masked copy of a session's transcript, and its masked title; the copy is removed afterwards.
 
     Raises OSError, NewerFormat.
     """
     title = store.read_state(listed.agent_folder).titles.get(listed.name)
     with TemporaryDirectory(prefix="acp-proxy-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder) / reading.path.name
+        path = Path(folder) / reader.path.name
         fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(fd, "wb") as file:
-            file.writelines(reading.read_bytes(0))
+            file.writelines(reader.read_bytes(0))
         redact_file(path, masking, dry_run=False)
-        copy = Reading(path)
+        copy = TranscriptReader(path)
         try:
             yield copy, _read_title(copy) if title is None else mask_title(title, masking.mask_lines)
         finally:
@@ -145,13 +145,13 @@ def mask_bytes(data: bytes, masking: Masking) -> bytes:
     return apply_changes(data, _find_changes(lambda size, offset: data[offset : offset + size], masking))
 
 
-def _read_title(reading: Reading) -> str | None:
+def _read_title(reader: TranscriptReader) -> str | None:
     """The title that a list would show, made from the masked text.
 
     A title that was cut may contain so little of a secret that no rule finds it.
     """
     summary = Summary()
-    for line in reading.read_alike():
+    for line in reader.read_alike():
         if isinstance(line, Line) and line.entry is not None:
             summary.add(line.entry)
     return summary.title

@@ -27,7 +27,7 @@ from acp_proxy.tools.search.search import (
     TranscriptTables,
     search_store,
 )
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.titles import shorten_masks
 
 _HOMES = r"(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)"
@@ -126,8 +126,10 @@ class _CallTables(TranscriptTables[StoredCall, CallTable]):
                 calls += table.list_calls()
         return calls
 
-    def _read(self, key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
-        return read_calls(key, table_state, reading)
+    def _read(
+        self, key: Key, table_state: IndexedTranscript | None, reader: TranscriptReader
+    ) -> Addition[StoredCall] | None:
+        return read_calls(key, table_state, reader)
 
 
 def _search(

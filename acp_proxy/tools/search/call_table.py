@@ -20,7 +20,7 @@ from acp_proxy.tools.search.fts_table import (
     MeasuredLines,
     TranscriptTable,
 )
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.conversation import number_turns
 
@@ -69,21 +69,23 @@ PRAGMA user_version = {_SCHEMA};
         )
 
 
-def read_calls(key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
+def read_calls(
+    key: Key, table_state: IndexedTranscript | None, reader: TranscriptReader
+) -> Addition[StoredCall] | None:
     """What to add for a transcript. Raises OSError."""
-    header = reading.header or reading.rebuild_header()
+    header = reader.header or reader.rebuild_header()
     if header is None:
         return None
-    reader, lines = EditReader(), MeasuredLines(reading.read_alike())
+    edit_reader, lines = EditReader(), MeasuredLines(reader.read_alike())
     for turn, line in number_turns(line for line in read_as_v1(lines) if isinstance(line, Line)):  # others are words
         if line.entry is not None:
-            reader.add(turn, line.entry)
+            edit_reader.add(turn, line.entry)
     calls = [
-        StoredCall(call.turn, timestamps.normalize(reader.find_start(call.turn) or call.stamp) or "", encoded)
-        for call in reader.list_calls()
+        StoredCall(call.turn, timestamps.normalize(edit_reader.find_start(call.turn) or call.stamp) or "", encoded)
+        for call in edit_reader.list_calls()
         if (encoded := _encode_call(call, header.cwd or "/"))
     ]
-    new_state = IndexedTranscript(header.created_at, reading.inode, lines.size)
+    new_state = IndexedTranscript(header.created_at, reader.inode, lines.size)
     # -1: nothing of before stays, not even calls before the first turn.
     return Addition(key, table_state, new_state, -1, calls)
 

@@ -28,7 +28,7 @@ from acp_proxy.tools.search.excerpts import make_excerpt_text
 from acp_proxy.tools.search.table_files import list_search_tables, make_search_table_path
 from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
 from acp_proxy.transcript import private_files
-from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from acp_proxy.transcript.titles import shorten_masks
 
 SCHEMA = 4
@@ -369,21 +369,21 @@ def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
     """Whether the table has the transcript's text, as far as it was read."""
     table_state, in_table = table.find_transcript(key), {turn.number: turn.texts for turn in table.list_turns(key)}
     try:
-        reading = Reading(path)
+        reader = TranscriptReader(path)
     except FileNotFoundError:
         return table_state is None or table.find_transcript(key) is None
     except (OSError, NewerFormat):
         return True  # verifying the file reports this
-    with closing(reading):
+    with closing(reader):
         if table_state is None:
             return True
-        header = reading.header or reading.rebuild_header()
-        if header is None or (header.created_at, reading.inode) != (table_state.created, table_state.inode):
+        header = reader.header or reader.rebuild_header()
+        if header is None or (header.created_at, reader.inode) != (table_state.created, table_state.inode):
             return True  # the next search reads it again
-        if reading.size < table_state.size:  # as above: it was restored from a backup
+        if reader.size < table_state.size:  # as above: it was restored from a backup
             return True
-        reading.size = table_state.size
-        in_transcript = {turn.number: make_texts(turn) for turn in TurnReader(BEGINNING).read(reading)}
+        reader.size = table_state.size
+        in_transcript = {turn.number: make_texts(turn) for turn in TurnReader(BEGINNING).read(reader)}
     last_turn = max(in_transcript, default=0)  # the table may have more of it: a line without its newline
     complete_turns = {number: texts for number, texts in in_transcript.items() if any(texts) and number != last_turn}
     empty_texts = ("",) * len(table.COLUMNS)

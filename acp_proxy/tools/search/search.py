@@ -50,7 +50,7 @@ from acp_proxy.tools.search.table_files import list_search_tables
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views.near_words import find_near_word, list_near_lengths
 
 DIGITS = "0123456789abcdef"
@@ -291,15 +291,15 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         with self._replace_broken(digit):
             table_state = self._by_digit[digit].find_transcript(key)
         try:
-            reading = Reading(self._layout.transcript_path(*key))
+            reader = TranscriptReader(self._layout.transcript_path(*key))
         except (OSError, NewerFormat):
             return None
-        with closing(reading), suppress(OSError):
-            return self._read(key, table_state, reading)
+        with closing(reader), suppress(OSError):
+            return self._read(key, table_state, reader)
         return None
 
     @abstractmethod
-    def _read(self, key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[Row] | None:
+    def _read(self, key: Key, table_state: IndexedTranscript | None, reader: TranscriptReader) -> Addition[Row] | None:
         """What to add for a transcript. ``table_state``: what the table has of it; None: nothing. Raises OSError."""
 
     @contextmanager
@@ -374,9 +374,11 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
         with self._replace_broken(digit):
             return _make_hit(self._by_digit[digit], row, stamp, docs, request)
 
-    def _read(self, key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+    def _read(
+        self, key: Key, table_state: IndexedTranscript | None, reader: TranscriptReader
+    ) -> Addition[TurnText] | None:
         row = self.find_row(key)
-        return read_addition(key, table_state, reading, row.title if row is not None else None)
+        return read_addition(key, table_state, reader, row.title if row is not None else None)
 
 
 class PartTables(SearchTables):
@@ -386,10 +388,12 @@ class PartTables(SearchTables):
         """Raises as ``TranscriptTables``."""
         super().__init__(layout, index, stack, PartTable)
 
-    def _read(self, key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+    def _read(
+        self, key: Key, table_state: IndexedTranscript | None, reader: TranscriptReader
+    ) -> Addition[TurnText] | None:
         from acp_proxy.tools.search.turn_parts import read_turn_parts  # only these tables need whole conversations
 
-        return read_turn_parts(key, table_state, reading)
+        return read_turn_parts(key, table_state, reader)
 
 
 class RunningSearch:
@@ -461,34 +465,34 @@ class RunningSearch:
 
 
 def read_addition(
-    key: Key, table_state: IndexedTranscript | None, reading: Reading, title: str | None
+    key: Key, table_state: IndexedTranscript | None, reader: TranscriptReader, title: str | None
 ) -> Addition[TurnText] | None:
     """What to add for a transcript. ``table_state``: what the table has of it; None: nothing. Raises OSError."""
-    header = reading.header or reading.rebuild_header()
+    header = reader.header or reader.rebuild_header()
     if header is None:
         return None
-    is_continued = table_state is not None and _is_continued(table_state, header.created_at, reading)
+    is_continued = table_state is not None and _is_continued(table_state, header.created_at, reader)
     start = table_state.last_turn if table_state is not None and is_continued else BEGINNING
     turns = TurnReader(start)
-    texts = [TurnText(0, _find_beginning(reading, header), (separate_words(title), ""))] if title else []
+    texts = [TurnText(0, _find_beginning(reader, header), (separate_words(title), ""))] if title else []
     texts += [
-        TurnText(turn.number, turn.started_at, make_texts(turn)) for turn in turns.read(reading) if any(turn.texts)
+        TurnText(turn.number, turn.started_at, make_texts(turn)) for turn in turns.read(reader) if any(turn.texts)
     ]
-    new_state = IndexedTranscript(header.created_at, reading.inode, turns.read_size, turns.last_start)
+    new_state = IndexedTranscript(header.created_at, reader.inode, turns.read_size, turns.last_start)
     return Addition(key, table_state, new_state, start.turns, texts)
 
 
-def _find_beginning(reading: Reading, header: Header) -> str:
+def _find_beginning(reader: TranscriptReader, header: Header) -> str:
     """When the session began; of a copy, when its original did, so that both are found at the same time."""
-    first = next(reading.read_lines(), None) if proxy_ids.parse_id(header.session_id) is not None else None
+    first = next(reader.read_lines(), None) if proxy_ids.parse_id(header.session_id) is not None else None
     note = first.entry.note if first is not None and first.entry is not None else None
     return (acp.text(note, "createdAt") if note is not None else None) or header.created_at
 
 
-def _is_continued(table_state: IndexedTranscript, created: str, reading: Reading) -> bool:
+def _is_continued(table_state: IndexedTranscript, created: str, reader: TranscriptReader) -> bool:
     """Whether the transcript is the one seen before, perhaps longer. Compressing one changes its inode."""
-    is_there = table_state.inode == reading.inode and table_state.size <= reading.size
-    return table_state.created == created and (is_there or table_state.size == reading.size)
+    is_there = table_state.inode == reader.inode and table_state.size <= reader.size
+    return table_state.created == created and (is_there or table_state.size == reader.size)
 
 
 class SeenHits:

@@ -19,7 +19,7 @@ from acp_proxy.tools.search.fts_table import (
 )
 from acp_proxy.tools.search.query import BETWEEN, TurnPart
 from acp_proxy.tools.search.turn_text import read_block
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views.conversation import Part, SpokenMessage, ToolCall, TurnBegin, read_parts
 from acp_proxy.views.sanitize import strip_sequences
 from acp_proxy.views.tool_calls import strip_fence
@@ -32,14 +32,14 @@ _MOST_DEPTH = 8
 """How deep the input and output of a call are read."""
 
 
-def read_turn_parts(key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+def read_turn_parts(key: Key, before: IndexedTranscript | None, reader: TranscriptReader) -> Addition[TurnText] | None:
     """What to add for a transcript. Raises OSError."""
-    header = reading.header or reading.rebuild_header()
+    header = reader.header or reader.rebuild_header()
     if header is None:
         return None
-    lines = MeasuredLines(reading.read_alike())
-    turns = list(divide_turns(read_parts(reading, header.session_id, lines=lines)))
-    return Addition(key, before, IndexedTranscript(header.created_at, reading.inode, lines.size), 0, turns)
+    lines = MeasuredLines(reader.read_alike())
+    turns = list(divide_turns(read_parts(reader, header.session_id, lines=lines)))
+    return Addition(key, before, IndexedTranscript(header.created_at, reader.inode, lines.size), 0, turns)
 
 
 def divide_turns(conversation: Iterable[Part]) -> Iterator[TurnText]:

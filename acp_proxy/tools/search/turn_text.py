@@ -17,7 +17,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.tools.search.query import BETWEEN
 from acp_proxy.transcript.file_format import Entry, NoteType
-from acp_proxy.transcript.reader import AlikeLines, Reading
+from acp_proxy.transcript.reader import AlikeLines, TranscriptReader
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.sanitize import strip_sequences
 
@@ -110,9 +110,9 @@ class TurnReader:
         """The client's terminals in calls that failed: their output is noted later."""
         self._finished_turns: list[SearchedTurn] = []
 
-    def read(self, reading: Reading) -> Iterator[SearchedTurn]:
+    def read(self, reader: TranscriptReader) -> Iterator[SearchedTurn]:
         """The turns in order; the last one may be incomplete. Raises OSError."""
-        for line in read_as_v1(reading.read_alike(self.read_size, self._line_number)):
+        for line in read_as_v1(reader.read_alike(self.read_size, self._line_number)):
             if isinstance(line, AlikeLines):
                 if self._is_speaking and self._turn is not None and self._message is not None:
                     is_thought = self._message[0] is Role.THOUGHT

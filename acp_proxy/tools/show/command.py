@@ -23,7 +23,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.sessions.soft_deleted import summarize_file
 from acp_proxy.store.index import ListedSession
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views import formatting, sanitize, session_lines
 from acp_proxy.views.attachments import find_attachments
 from acp_proxy.views.conversation import OpenChild, Part, TurnBegin, TurnEnd, number_turns, read_parts
@@ -77,28 +77,28 @@ def show(
             raise UsageError(f"--follow needs a session of the store. To watch a file: {replay_command}")
         with (_open_outside if is_outside else _open_stored)(opened_store, session, agent) as (
             row,
-            reading,
+            reader,
             open_child,
         ):
             if follow:
-                _follow(opened_store, row, reading, turns)
+                _follow(opened_store, row, reader, turns)
             elif files:
-                _list_files(row, reading, open_child, turns)
+                _list_files(row, reader, open_child, turns)
             elif extract is not None:
-                extract_attachments(find_parts(reading, row.session_id, turns, open_child), extract)
+                extract_attachments(find_parts(reader, row.session_id, turns, open_child), extract)
             elif raw:
-                print_raw(reading, find_screen())
+                print_raw(reader, find_screen())
             elif as_json:
-                print_messages(reading, find_screen(), turns)
+                print_messages(reader, find_screen(), turns)
             else:
                 short_ids = (
                     session_lines.shorten_selectors([row], ()) if is_outside else shorten_ids(opened_store, [row])
                 )
-                parts = find_parts(reading, row.session_id, turns, open_child)
+                parts = find_parts(reader, row.session_id, turns, open_child)
                 print_conversation(row, parts, find_screen(), full=full, id=short_ids[row.selector])
 
 
-_OpenSession = tuple[ListedSession, Reading, OpenChild]
+_OpenSession = tuple[ListedSession, TranscriptReader, OpenChild]
 
 
 def _is_outside(store: CommandStore, word: str) -> bool:
@@ -110,29 +110,29 @@ def _is_outside(store: CommandStore, word: str) -> bool:
 @contextmanager
 def _open_stored(store: CommandStore, word: str, agent: str) -> Iterator[_OpenSession]:
     row = choose_session(store, word, agent)
-    with closing(store.open_listed(row)) as reading:
-        yield row, reading, partial(store.open_child, row)
+    with closing(store.open_listed(row)) as reader:
+        yield row, reader, partial(store.open_child, row)
 
 
 @contextmanager
 def _open_outside(store: CommandStore, word: str, agent: str) -> Iterator[_OpenSession]:
     """The sessions of its subagents are not looked for."""
-    with recordings.open_recording(word, str(store.root), agent) as (reading, header, _):
-        yield summarize_file(reading, header), reading, lambda session_id: nullcontext(None)
+    with recordings.open_recording(word, str(store.root), agent) as (reader, header, _):
+        yield summarize_file(reader, header), reader, lambda session_id: nullcontext(None)
 
 
-def _list_files(row: ListedSession, reading: Reading, open_child: OpenChild, turns: values.Turns) -> None:
+def _list_files(row: ListedSession, reader: TranscriptReader, open_child: OpenChild, turns: values.Turns) -> None:
     from acp_proxy.tools.changes.command import print_summary  # imported late: comparing files is slow to import
     from acp_proxy.tools.changes.session_changes import read_changes
 
-    print_summary(read_changes(reading, row.cwd, open_child, turns))
+    print_summary(read_changes(reader, row.cwd, open_child, turns))
 
 
-def _follow(store: CommandStore, row: ListedSession, reading: Reading, turns: values.Turns) -> None:
+def _follow(store: CommandStore, row: ListedSession, reader: TranscriptReader, turns: values.Turns) -> None:
     from acp_proxy.tools.show.follow import Follower
 
     try:
-        typer.echo(Follower(store, row, reading, turns).run(), err=True)
+        typer.echo(Follower(store, row, reader, turns).run(), err=True)
     except KeyboardInterrupt:
         typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
         raise typer.Exit(INTERRUPTED) from None
@@ -193,24 +193,24 @@ def _make_passage_formatter(target: Screen, cwd: str | None) -> Callable[[Passag
     return PassagePrinter().print
 
 
-def print_messages(reading: Reading, target: Screen, turns: values.Turns) -> None:
+def print_messages(reader: TranscriptReader, target: Screen, turns: values.Turns) -> None:
     """Print each message of these turns as a line of JSON; without a choice, also what came before the first turn."""
-    first, last = find_turns(reading, turns) if turns != (1, None) else turns
+    first, last = find_turns(reader, turns) if turns != (1, None) else turns
     with open_pager(target) as write:
-        for number, line in number_turns(reading.read_lines()):
+        for number, line in number_turns(reader.read_lines()):
             if last is not None and number > last:
                 break
             if line.entry is not None and line.entry.value is not None and (number >= first or turns == (1, None)):
                 write(f"{sanitize.format_json(line.entry.value)}\n")
 
 
-def print_raw(reading: Reading, target: Screen) -> None:
+def print_raw(reader: TranscriptReader, target: Screen) -> None:
     if not target.is_terminal:
-        output_files.write_to_stdout(reading.read_bytes(0))
+        output_files.write_to_stdout(reader.read_bytes(0))
         return
     with open_pager(target) as write:
-        write(sanitize.make_printable(reading.first_line[: reading.header_size].decode("utf-8", "replace")))
-        for _, _, line in read_raw_lines(reading):
+        write(sanitize.make_printable(reader.first_line[: reader.header_size].decode("utf-8", "replace")))
+        for _, _, line in read_raw_lines(reader):
             write(sanitize.make_printable(line.decode("utf-8", "replace")))
 
 
@@ -245,26 +245,26 @@ def _save(path: Path, data: bytes) -> None:
         raise NothingToSave(f"{path} already exists. Choose another directory.") from None
 
 
-def find_turns(reading: Reading, turns: values.Turns) -> values.Turns:
+def find_turns(reader: TranscriptReader, turns: values.Turns) -> values.Turns:
     """The first and the last of these turns, counted from the beginning. Raises NoSuchTurn."""
-    count = max((number for number, _ in number_turns(reading.read_lines())), default=0)
+    count = max((number for number, _ in number_turns(reader.read_lines())), default=0)
     first, last = (count + turns[0] + 1,) * 2 if turns[0] < 0 else turns
     if not 1 <= first <= min(count, count if last is None else last):
         raise _make_no_such_turn(count)
     return first, last
 
 
-def find_parts(reading: Reading, session_id: str, turns: values.Turns, open_child: OpenChild) -> Iterator[Part]:
+def find_parts(reader: TranscriptReader, session_id: str, turns: values.Turns, open_child: OpenChild) -> Iterator[Part]:
     """The parts of these turns. Raises NoSuchTurn before the first part. ``open_child``: opens subagents'
     transcripts."""
     first, last = turns
     if first < 0:
-        count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session_id))
+        count = sum(isinstance(part, TurnBegin) for part in read_parts(reader, session_id))
         first = last = count + first + 1
-    parts = _cut_parts(read_parts(reading, session_id, open_child), first, last)
+    parts = _cut_parts(read_parts(reader, session_id, open_child), first, last)
     first_part = next(parts, None)
     if first_part is None and turns != (1, None):
-        count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session_id))
+        count = sum(isinstance(part, TurnBegin) for part in read_parts(reader, session_id))
         raise _make_no_such_turn(count)
     return chain(() if first_part is None else (first_part,), parts)
 

@@ -8,7 +8,7 @@ from acp_proxy.cli.choose_session import format_short_heading
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.index import ListedSession
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.views import sanitize
 
@@ -24,7 +24,7 @@ class Follower:
     end of what is there now."""
 
     def __init__(
-        self, store: CommandStore, row: ListedSession, reading: Reading, turns: tuple[int, int | None]
+        self, store: CommandStore, row: ListedSession, reader: TranscriptReader, turns: tuple[int, int | None]
     ) -> None:
         from rich.console import Console
 
@@ -40,10 +40,10 @@ class Follower:
         self._streaming = StreamPrinter(line_width if self._live is not None else None)
         self._store = store
         self._row = row
-        self._reading = reading
+        self._reader = reader
         first, last = turns
         if first < 0:
-            count = sum(line.entry is not None and line.entry.is_prompt for line in reading.read_lines())
+            count = sum(line.entry is not None and line.entry.is_prompt for line in reader.read_lines())
             first = last = max(count + first + 1, 1)
         self._first, self._last = first, last
         self._turn = 0
@@ -59,7 +59,7 @@ class Follower:
         was_running = bool(self._summary.open)
         while self._summary.open:
             is_open = self._store.is_open(self._row)  # before the rest is read, which a process writes before it ends
-            self._reading.measure()
+            self._reader.measure()
             self._show_new_lines()
             if not is_open:
                 break
@@ -73,7 +73,7 @@ class Follower:
     def _show_new_lines(self) -> None:
         """Show the whole lines that were not read yet."""
         start, number = self._position
-        for line in self._reading.read_lines(start, number):
+        for line in self._reader.read_lines(start, number):
             if not line.is_whole:
                 break
             self._position = line.end, line.number + 1

@@ -23,7 +23,7 @@ from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.tools.show.command import find_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.conversation import number_turns
 from acp_proxy.views.moments import measure_between
@@ -162,12 +162,12 @@ def replay(
     """
     with report_errors():
         turns = values.parse_turns(turn)
-    with report_errors(), recordings.open_recording(session, store, agent) as (reading, header, heading):
+    with report_errors(), recordings.open_recording(session, store, agent) as (reader, header, heading):
         try:
-            span = _find_span(reading, turns)
+            span = _find_span(reader, turns)
             for text in (heading or _format_heading(header)).split("\n"):
                 print_on_stderr(text)
-            _play(reading, speed, max_pause, span)
+            _play(reader, speed, max_pause, span)
         except KeyboardInterrupt:
             typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
             raise typer.Exit(INTERRUPTED) from None
@@ -183,13 +183,13 @@ def _format_heading(header: Header) -> str:
 _WHOLE_SPAN = (0, None)
 
 
-def _find_span(reading: Reading, turns: values.Turns) -> tuple[int, int | None]:
+def _find_span(reader: TranscriptReader, turns: values.Turns) -> tuple[int, int | None]:
     """The offsets in the transcript where these turns begin and end; None: its end. Raises NoSuchTurn."""
     if turns == (1, None):
         return _WHOLE_SPAN
-    first, last = find_turns(reading, turns)
+    first, last = find_turns(reader, turns)
     start, previous_end = None, 0
-    for number, line in number_turns(reading.read_lines()):
+    for number, line in number_turns(reader.read_lines()):
         if number >= first and start is None:
             start = previous_end
         if last is not None and number > last:
@@ -198,7 +198,7 @@ def _find_span(reading: Reading, turns: values.Turns) -> tuple[int, int | None]:
     return start or 0, None
 
 
-def _play(reading: Reading, speed: float, max_pause: float, span: tuple[int, int | None]) -> None:
+def _play(reader: TranscriptReader, speed: float, max_pause: float, span: tuple[int, int | None]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -207,7 +207,7 @@ def _play(reading: Reading, speed: float, max_pause: float, span: tuple[int, int
             typer.echo(_KEYS_HELP, err=True)
         if console.is_terminal:
             typer.echo(err=True)  # an empty line below the heading
-        _Playback(console, reading, keys, speed, max_pause, span).run()
+        _Playback(console, reader, keys, speed, max_pause, span).run()
 
 
 class _Playback:
@@ -216,7 +216,7 @@ class _Playback:
     def __init__(
         self,
         console: "Console",
-        reading: Reading,
+        reader: TranscriptReader,
         keys: Keyboard,
         speed: float,
         max_pause: float,
@@ -233,10 +233,10 @@ class _Playback:
 
             self._live = live.LiveText(target.line_width, console.height, has_colours=not console.no_color)
         self._streaming = StreamPrinter(target.line_width if self._live is not None else None)
-        self._turn_count = _count_prompts(reading) if self._live is not None else 0
-        self._last_turn = self._turn_count if span[1] is None else _count_prompts(reading, span[1])
+        self._turn_count = _count_prompts(reader) if self._live is not None else 0
+        self._last_turn = self._turn_count if span[1] is None else _count_prompts(reader, span[1])
         """The number of the last turn that is shown."""
-        self._reading = reading
+        self._reader = reader
         self._keys = keys
         self._speed = speed
         self._max_pause = max_pause
@@ -308,7 +308,7 @@ class _Playback:
     def _read_lines(self, position: tuple[int, int]) -> Iterator[tuple[int, Line]]:
         """The lines from a position on, each with its own position."""
         start, number = position
-        for line in self._reading.read_lines(start, number):
+        for line in self._reader.read_lines(start, number):
             yield start, line
             start = line.end
 
@@ -363,11 +363,11 @@ class _Playback:
             sys.stdout.flush()
 
 
-def _count_prompts(reading: Reading, end: int | None = None) -> int:
+def _count_prompts(reader: TranscriptReader, end: int | None = None) -> int:
     """The number of prompts before an offset, or all; only lines that may be one are parsed."""
     lines = (
         line
-        for _, start, line in read_raw_lines(reading)
+        for _, start, line in read_raw_lines(reader)
         if acp.PROMPT.encode() in line and (end is None or start < end)
     )
     entries = (piece.value for line in lines for piece in file_format.find_entries(line))

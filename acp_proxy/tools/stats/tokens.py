@@ -21,7 +21,7 @@ from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.stats.prices import Prices, TokenCounts, read_number
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.titles import clean
 from acp_proxy.transcript.usage import LARGEST_NUMBER, read_usage
 from acp_proxy.views.models import find_chosen_model, find_used_model
@@ -99,8 +99,8 @@ def count_tokens(
     for done_count, row in enumerate(rows):
         progress(done_count, len(rows))
         try:
-            with closing(store.open_listed(row)) as reading:
-                sessions.append(_read_session(row, reading))
+            with closing(store.open_listed(row)) as reader:
+                sessions.append(_read_session(row, reader))
         except (OSError, NewerFormat) as problem:
             path, reason, what_to_do = explain_unreadable(store.find_path(row), problem)
             failures.append(f"{path}: {reason}. {what_to_do}")
@@ -157,14 +157,14 @@ def _list_spent(
         yield answer.stamp, answer.model, spent
 
 
-def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
+def _read_session(row: ListedSession, reader: TranscriptReader) -> _SessionUse:
     """What one transcript says. Raises OSError."""
-    header = reading.header
+    header = reader.header
     session_use = _SessionUse(row)
     since = header.created_at if header is not None else ""  # what is older was copied into a fork
     model, run, previous_tokens, cost_counters = "", "", TokenCounts(), dict[str, float]()
     used_model, costs_before = "", 0  # the model that the last turn used, and how many costs came before the turn
-    for line in reading.read_alike():
+    for line in reader.read_alike():
         entry = line.entry if isinstance(line, Line) else None
         if entry is None:
             continue

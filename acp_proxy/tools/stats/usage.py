@@ -21,7 +21,7 @@ from acp_proxy.sessions.soft_deleted import summarize
 from acp_proxy.sessions.unreadable import explain_unreadable
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.usage import Usage, add_known, find_quarter
 
 By = Literal["month", "day", "project"]
@@ -181,11 +181,11 @@ def measure_session(store: CommandStore, listed: ListedSession) -> AgentUsage:
 
 def _read_usage(layout: Layout, agent_folder: str, name: str) -> tuple[UsageState, int]:
     """The usage of a transcript, and its size in bytes."""
-    reading = Reading(layout.transcript_path(agent_folder, name))
+    reader = TranscriptReader(layout.transcript_path(agent_folder, name))
     try:
-        return to_builtins(summarize(reading).usage), reading.size
+        return to_builtins(summarize(reader).usage), reader.size
     finally:
-        reading.close()
+        reader.close()
 
 
 def _choose_project(session: UsageState, quarter: str) -> str:

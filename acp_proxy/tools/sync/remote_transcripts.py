@@ -13,7 +13,7 @@ from acp_proxy.store.remote_turns import complete_header, join_parts, write_unfi
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name, unfinished_path
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 
 
 def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
@@ -56,8 +56,8 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
     with private_files.lock_folder(path.parent, wait=True):
         if not os.path.lexists(path):
             open_session.ensure_plain(layout, agent_folder, path)
-        with closing(Reading(path)) as reading:
-            start = reading.entries_start
+        with closing(TranscriptReader(path)) as reader:
+            start = reader.entries_start
         fd = private_files.open_private(path, os.O_RDWR)
         try:
             for offset, data in spans:

@@ -24,7 +24,7 @@ from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_format import Header, RemotePart
 from acp_proxy.transcript.file_names import make_uid
 from acp_proxy.transcript.private_files import lock, open_private, read_at
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.summary import Summary
 
 __all__ = [
@@ -66,7 +66,7 @@ class Move:
 
 
 class KnownHeader(NamedTuple):
-    """The header of a session here, and its uid (``Reading.uid``: an old header has none)."""
+    """The header of a session here, and its uid (``TranscriptReader.uid``: an old header has none)."""
 
     uid: str
     header: Header
@@ -85,8 +85,8 @@ class SyncStore(StoreBase):
     def read_header(self, agent_folder: str, name: str) -> KnownHeader | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
         try:
-            with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
-                return KnownHeader(reading.uid, reading.header) if reading.header is not None else None
+            with closing(TranscriptReader(self.layout.path_by_name(agent_folder, name))) as reader:
+                return KnownHeader(reader.uid, reader.header) if reader.header is not None else None
         except (OSError, NewerFormat):
             return None
 
@@ -126,16 +126,16 @@ class SyncStore(StoreBase):
     def measure(self, agent_folder: str, name: str) -> int:
         """The bytes of a session's entries; 0 if it is gone."""
         try:
-            with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
-                return max(reading.size - reading.entries_start, 0)
+            with closing(TranscriptReader(self.layout.path_by_name(agent_folder, name))) as reader:
+                return max(reader.size - reader.entries_start, 0)
         except FileNotFoundError:
             return 0
 
     def read(self, agent_folder: str, name: str, offset: int, size: int) -> bytes:
         """``size`` bytes of its entries from ``offset`` on; fewer at its end."""
-        with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
-            reading.size = min(reading.size, reading.entries_start + offset + size)
-            return b"".join(reading.read_bytes(reading.entries_start + offset))
+        with closing(TranscriptReader(self.layout.path_by_name(agent_folder, name))) as reader:
+            reader.size = min(reader.size, reader.entries_start + offset + size)
+            return b"".join(reader.read_bytes(reader.entries_start + offset))
 
     def create(self, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
         """Create a session in a folder of ``find_folder``. Returns its name. ``has_local_id``: an agent gave its id on
@@ -218,8 +218,8 @@ class SyncStore(StoreBase):
 
     def find_title(self, agent_folder: str, name: str) -> str:
         """The title of a session, as a list shows it."""
-        with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
-            return self.read_state(agent_folder).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
+        with closing(TranscriptReader(self.layout.path_by_name(agent_folder, name))) as reader:
+            return self.read_state(agent_folder).titles.get(name) or soft_deleted.summarize(reader).title or _UNTITLED
 
     def _read_version(self, path: Path) -> str | None:
         for form_path in (path, file_names.compressed_path(path)):

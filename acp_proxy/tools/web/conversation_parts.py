@@ -14,7 +14,7 @@ from itertools import dropwhile, takewhile
 from msgspec import Struct
 
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnStart
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views import document
 from acp_proxy.views.conversation import (
     ConversationTurn,
@@ -168,7 +168,7 @@ class OpenConversation:
 
     def __init__(
         self,
-        reading: Reading,
+        reader: TranscriptReader,
         session_id: str,
         open_child: OpenChild,
         start: TurnStart = BEGINNING,
@@ -177,8 +177,8 @@ class OpenConversation:
         """``session_id``, ``open_child``: as for ``read_parts``. ``start``: where to read; ``first_position``: the
         first that is wanted of what is there."""
         self.next: Position | None = first_position
-        self.reading = reading
-        self._parts = group_pieces(read_pieces(reading, session_id, open_child, start, first_position))
+        self.reader = reader
+        self._parts = group_pieces(read_pieces(reader, session_id, open_child, start, first_position))
 
     def read(self) -> ConversationPart | None:
         """The next part; None after the last one. Raises OSError."""
@@ -188,11 +188,15 @@ class OpenConversation:
 
 
 def read_pieces(
-    reading: Reading, session_id: str, open_child: OpenChild, start: TurnStart, first_position: Position = (1, 0)
+    reader: TranscriptReader,
+    session_id: str,
+    open_child: OpenChild,
+    start: TurnStart,
+    first_position: Position = (1, 0),
 ) -> Iterator[Piece]:
     """The pieces of a conversation from a place on. Raises OSError."""
-    lines = reading.read_alike(start.offset, start.line)
-    parts = read_parts(reading, session_id, open_child, lines, _FIRST_READ, start.turns)
+    lines = reader.read_alike(start.offset, start.line)
+    parts = read_parts(reader, session_id, open_child, lines, _FIRST_READ, start.turns)
     return dropwhile(lambda piece: locate_piece(piece) < first_position, name_calls(cut_turns(parts)))
 
 
@@ -231,4 +235,4 @@ class WaitingConversations:
 
     def _drop(self, agent_folder: str, name: str, position: Position) -> None:
         if (conversation := self.take(agent_folder, name, position)) is not None:
-            conversation.reading.close()
+            conversation.reader.close()

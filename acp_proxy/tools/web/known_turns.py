@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader, TurnStart
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.titles import clean
 from acp_proxy.views.formatting import strip_markdown
 
@@ -44,15 +44,15 @@ class KnownTurns:
         self._lock = threading.Lock()
         self._read_turns: OrderedDict[tuple[str, str], _ReadTurns] = OrderedDict()
 
-    def list_turns(self, agent_folder: str, name: str, reading: Reading, hider: HomeHider) -> list[FoundTurn]:
+    def list_turns(self, agent_folder: str, name: str, reader: TranscriptReader, hider: HomeHider) -> list[FoundTurn]:
         """The turns of this transcript, the first one first. Raises OSError."""
         with self._lock:
             read_before = self._read_turns.pop((agent_folder, name), None)
-        if read_before is None or read_before.inode != reading.inode or read_before.size > reading.size:
-            read_before = _ReadTurns(reading.inode, 0, BEGINNING, (), [])
-        reader = TurnReader(read_before.last_start, read_before.unanswered_before)
+        if read_before is None or read_before.inode != reader.inode or read_before.size > reader.size:
+            read_before = _ReadTurns(reader.inode, 0, BEGINNING, (), [])
+        turn_reader = TurnReader(read_before.last_start, read_before.unanswered_before)
         turns = read_before.turns[: read_before.last_start.turns]
-        for turn in reader.read(reading):
+        for turn in turn_reader.read(reader):
             text = (turn.prompt or turn.texts[0]).strip()[: _TOPIC_LENGTH * 100]
             topic = strip_markdown(clean(hider.hide(text).split("\n")[0], _TOPIC_LENGTH) or "")
             start_of_last = turns[-1].start if turns else BEGINNING  # what comes before the first turn is told in it
@@ -60,7 +60,7 @@ class KnownTurns:
             turns.append(FoundTurn(turn.number, start, topic or f"Turn {turn.number}"))
         with self._lock:
             self._read_turns[agent_folder, name] = _ReadTurns(
-                reading.inode, reader.read_size, reader.last_start, reader.unanswered_before, turns
+                reader.inode, turn_reader.read_size, turn_reader.last_start, turn_reader.unanswered_before, turns
             )
             while len(self._read_turns) > self._most:
                 self._read_turns.popitem(last=False)

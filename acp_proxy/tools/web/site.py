@@ -58,7 +58,7 @@ from acp_proxy.tools.web.pages import (
     StatsPage,
     make_address_query,
 )
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views.document import Choices
 from acp_proxy.views.session_lines import make_distinct_names
 
@@ -163,8 +163,8 @@ class _Site:
             return self._show_session_before(store, row, before, piece)
         position = max(1, _read_number(params.get("turn"), 1)), piece
         conversation = self._waiting.take(row.agent_folder, row.name, position)
-        if conversation is not None and not conversation.reading.is_in_its_place:
-            conversation.reading.close()
+        if conversation is not None and not conversation.reader.is_in_its_place:
+            conversation.reader.close()
             conversation = None
         if conversation is None:
             conversation = self._open_conversation(store, row, position)
@@ -172,54 +172,54 @@ class _Site:
             part = conversation.read()
             if part is None or (not part.pieces and position != (1, 0)):
                 raise HTTPException(404)
-            page = self._make_session_page(store, row, conversation.reading, part)
+            page = self._make_session_page(store, row, conversation.reader, part)
         except BaseException:
-            conversation.reading.close()
+            conversation.reader.close()
             raise
         if part.next is None:
-            conversation.reading.close()
+            conversation.reader.close()
         else:
             self._waiting.put(row.agent_folder, row.name, conversation)
         return _answer(self._pages.render_session(page))
 
     def _open_conversation(self, store: CommandStore, row: ListedSession, position: Position) -> OpenConversation:
         """Open a conversation to read it from a place on. Raises HTTPException, OSError."""
-        reading = store.open_listed(row)
+        reader = store.open_listed(row)
         try:
-            wait_for_last_line(reading)
+            wait_for_last_line(reader)
             start = BEGINNING
             if position != (1, 0):
-                turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
+                turns = self._turns.list_turns(row.agent_folder, row.name, reader, _make_hider(row))
                 if position[0] > len(turns):
                     raise HTTPException(404)
                 start = turns[position[0] - 1].start
-            return OpenConversation(reading, row.session_id, partial(store.open_child, row), start, position)
+            return OpenConversation(reader, row.session_id, partial(store.open_child, row), start, position)
         except BaseException:
-            reading.close()
+            reader.close()
             raise
 
     def _show_session_before(self, store: CommandStore, row: ListedSession, before: str, piece: int) -> Response:
         """The part that ends before this piece of a turn."""
-        with closing(store.open_listed(row)) as reading:
-            wait_for_last_line(reading)
-            turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
+        with closing(store.open_listed(row)) as reader:
+            wait_for_last_line(reader)
+            turns = self._turns.list_turns(row.agent_folder, row.name, reader, _make_hider(row))
             is_end = before == "end"
             end = (len(turns) + 1, 0) if is_end else (_read_number(before, 0), piece)
             if not (1, 0) < end <= (len(turns) + 1, 0):
                 raise HTTPException(404)
-            start = choose_start([turn.start for turn in turns], end, reading.size)
+            start = choose_start([turn.start for turn in turns], end, reader.size)
             open_child = partial(store.open_child, row)
-            part = find_part_before(read_pieces(reading, row.session_id, open_child, start), end)
+            part = find_part_before(read_pieces(reader, row.session_id, open_child, start), end)
             part = structs.replace(part, next=None) if is_end else part
-            return _answer(self._pages.render_session(self._make_session_page(store, row, reading, part)))
+            return _answer(self._pages.render_session(self._make_session_page(store, row, reader, part)))
 
     def _make_session_page(
-        self, store: CommandStore, row: ListedSession, reading: Reading, part: ConversationPart
+        self, store: CommandStore, row: ListedSession, reader: TranscriptReader, part: ConversationPart
     ) -> SessionPage:
         hider = _make_hider(row)
         usage = measure_session(store, row)
         head = replace(
-            hider.hide_in_head(make_head(row, row.title, reading)),
+            hider.hide_in_head(make_head(row, row.title, reader)),
             tokens=usage.count_tokens(usage.total),
             cost=usage.total.cost,
         )
@@ -236,23 +236,23 @@ class _Site:
             format_command("show", [id], *options),
             format_command("continue", [id], "--with", "AGENT", *options),
         ]
-        return SessionPage(row, head, pieces, first_position, part.next, reading.size, commands)
+        return SessionPage(row, head, pieces, first_position, part.next, reader.size, commands)
 
     def show_contents(self, request: Request) -> Response:
-        with self._open_reading(request) as (_, row, reading):
-            turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
+        with self._open_reader(request) as (_, row, reader):
+            turns = self._turns.list_turns(row.agent_folder, row.name, reader, _make_hider(row))
         return _answer(self._pages.render_contents(row, ((turn.number, turn.topic) for turn in turns)))
 
     def show_files(self, request: Request) -> Response:
-        with self._open_reading(request) as (store, row, reading):
-            files = read_changed_files(reading, row.cwd, _CHOICES, _make_hider(row), partial(store.open_child, row))
+        with self._open_reader(request) as (store, row, reader):
+            files = read_changed_files(reader, row.cwd, _CHOICES, _make_hider(row), partial(store.open_child, row))
             return _answer(self._pages.render_files(row, "".join(html.render_files(files))))
 
     def read_session_state(self, request: Request) -> Response:
         """How much of the session is recorded, in bytes of its transcript, and whether a turn is running."""
         store, row = self._find(request)
-        with closing(store.open_listed(row)) as reading:
-            return JSONResponse({"size": reading.size, "isRunning": row.is_running})
+        with closing(store.open_listed(row)) as reader:
+            return JSONResponse({"size": reader.size, "isRunning": row.is_running})
 
     # --- all of them
 
@@ -347,11 +347,11 @@ class _Site:
         raise HTTPException(404)
 
     @contextmanager
-    def _open_reading(self, request: Request) -> Iterator[tuple[CommandStore, ListedSession, Reading]]:
+    def _open_reader(self, request: Request) -> Iterator[tuple[CommandStore, ListedSession, TranscriptReader]]:
         store, row = self._find(request)
-        with closing(store.open_listed(row)) as reading:
-            wait_for_last_line(reading)
-            yield store, row, reading
+        with closing(store.open_listed(row)) as reader:
+            wait_for_last_line(reader)
+            yield store, row, reader
 
 
 class _TimeIsUp(Exception):

@@ -11,7 +11,7 @@ from acp_proxy.errors import NotImported
 from acp_proxy.protocol.proxy_ids import make_id
 from acp_proxy.tools.adopt.adopted import KnownSession, find_known, write_adopted
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
@@ -52,7 +52,7 @@ def test_a_session_is_unknown_then_adopted_then_recorded(store: WholeStore) -> N
     assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession()
     assert write_adopted(store, make_replay("hi")).is_new
     assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_here=True, note=NOTE)
-    with closing(Transcript(path(store))) as opened:
+    with closing(TranscriptAppender(path(store))) as opened:
         opened.append(transcript_lines.note(NoteType.CLOSED))
     assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_here=True)
     with pytest.raises(NotImported, match="something was recorded in it"):
@@ -95,7 +95,7 @@ def test_an_empty_or_damaged_transcript_is_left_alone(store: WholeStore) -> None
 
 
 def hold(place: Path, ready: Event, end: Event) -> None:
-    with closing(Transcript(place)):
+    with closing(TranscriptAppender(place)):
         ready.set()
         end.wait(60)
 

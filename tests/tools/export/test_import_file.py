@@ -99,18 +99,18 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
     )
     assert import_transcript(store, path, accepts_damaged=True).is_new
     assert not import_transcript(store, path, accepts_damaged=True).is_new
-    with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
-        while reading.search():
+    with closing(store.read(AGENT, transcript_lines.SESSION)) as reader:
+        while reader.search():
             pass
-        found = reading.agent_session
+        found = reader.agent_session
         assert (found.alias, found.is_missing, found.was_handed_over) == (None, True, True)
     [imported] = list_files(store)
     with imported.open("ab") as file:
         file.write(transcript_lines.note("handover", to="mine"))
-    with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
-        while reading.search():
+    with closing(store.read(AGENT, transcript_lines.SESSION)) as reader:
+        while reader.search():
             pass
-        assert (reading.agent_session.alias, reading.agent_session.is_missing) == ("mine", False)
+        assert (reader.agent_session.alias, reader.agent_session.is_missing) == ("mine", False)
 
 
 def test_an_imported_file_is_private(store: WholeStore, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch, Neighbour
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.reader import Reading, split_file
+from acp_proxy.transcript.reader import TranscriptReader, split_file
 from tests.store import transcript_lines
 
 HEADER = file_format.encode_header(transcript_lines.header())
@@ -19,11 +19,11 @@ ONE, TWO, THREE = (transcript_lines.agent_chunk(text, at=at) for at, text in enu
 
 def stretches(path: Path, data: bytes) -> list[DamagedStretch]:
     path.write_bytes(data)
-    reading = Reading(path)
+    reader = TranscriptReader(path)
     try:
-        return list(damage.find_in_transcript(reading))
+        return list(damage.find_in_transcript(reader))
     finally:
-        reading.close()
+        reader.close()
 
 
 @pytest.fixture

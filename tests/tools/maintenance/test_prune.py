@@ -21,7 +21,7 @@ from acp_proxy.tools.maintenance.prune import (
     prune_sessions,
     select_exceeding,
 )
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_names import file_name
 from tests.store import compressible, transcript_lines
 from tests.stored import WholeStore, read_files
@@ -122,7 +122,7 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     """It is compressed when it is chosen, and decompressed and open before it can be deleted."""
     compressible.store_compressible(store, "s")
     compressible.compress_now(store, "s")
-    alone, opened = Journal.lock, list[Transcript]()
+    alone, opened = Journal.lock, list[TranscriptAppender]()
 
     @contextmanager
     def quicker(journal: Journal) -> Iterator[None]:
@@ -222,7 +222,7 @@ def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Whole
     transcript_lines.store_lines(
         store, AGENT, "b", transcript_lines.update(update_kinds.SUBAGENT, sessionId="a", session="b"), fresh=False
     )
-    transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))
+    transcript = TranscriptAppender(Layout(store.root).transcript_path(AGENT, file_name("b")))
     chosen = select_exceeding(Limits(most_sessions=0), find_candidates(store))
     left = {
         candidate.session_id: trouble

@@ -9,10 +9,10 @@ import pytest
 from acp_proxy.errors import Unmendable
 from acp_proxy.tools.maintenance.repair import repair_transcript
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 
 HEADER = file_format.encode_header(transcript_lines.header())
@@ -38,15 +38,15 @@ def write(path: Path, data: bytes) -> None:
 
 def read(path: Path) -> tuple[Header | None, list[str], bool]:
     """The header, the messages (for notes, their types), and whether it is complete."""
-    reading = Reading(path)
+    reader = TranscriptReader(path)
     try:
-        entries = [line.entry for line in reading.read_lines()]
+        entries = [line.entry for line in reader.read_lines()]
         said = [
             "damage" if entry is None else str(entry.note["type"]) if entry.note else spoken(entry) for entry in entries
         ]
-        return reading.header, said, reading.is_complete
+        return reader.header, said, reader.is_complete
     finally:
-        reading.close()
+        reader.close()
 
 
 def spoken(entry: file_format.Entry) -> str:
@@ -101,7 +101,7 @@ def test_a_gap_note_that_does_not_fit_is_appended(path: Path, copy: Path) -> Non
 
 def test_a_torn_end_is_closed_before_another_process_appends(path: Path, copy: Path) -> None:
     write(path, HEADER + ONE)
-    proxy = Transcript(path)
+    proxy = TranscriptAppender(path)
     with path.open("ab") as another:
         another.write(transcript_lines.agent_chunk("x" * 300)[:-9])
     os.utime(path, (LONG_AGO, LONG_AGO))
@@ -193,7 +193,7 @@ def test_two_repairs_of_one_folder_exclude_each_other(path: Path, copy: Path) ->
 def test_a_proxy_recognises_its_file_after_the_repair_of_the_header(path: Path, copy: Path) -> None:
     for broken in (HEADER.replace(b"sess-1", b"sess-2"), b"\0" * len(HEADER[:-1]) + b"\n"):
         write(path, broken + ONE)
-        proxy = Transcript(path)
+        proxy = TranscriptAppender(path)
         identity = proxy.identity
         repair_transcript(path, copy)
         copy.unlink()

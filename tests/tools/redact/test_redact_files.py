@@ -14,8 +14,8 @@ from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.tools.redact import redact_files
 from acp_proxy.tools.redact.redact_files import redact_file, redact_stored
 from acp_proxy.transcript import private_files
-from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.appender import TranscriptAppender
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.redaction.made_up_secrets import plant
 from tests.store import transcript_lines
 from tests.stored import WholeStore, read_files
@@ -73,7 +73,7 @@ def test_the_original_includes_what_is_appended_while_the_file_is_masked(
         private_files.write_at(fd, data, at)
         is_it = os.path.samestat(os.fstat(fd), path(store).stat())
         if is_it and path(store).stat().st_size == len(before):
-            transcript = Transcript(path(store))
+            transcript = TranscriptAppender(path(store))
             transcript.append(late)
             transcript.close()
 
@@ -179,7 +179,7 @@ def test_entries_appended_during_the_redaction_stay_whole(store: WholeStore) -> 
     count, ended = 400, threading.Event()
 
     def append() -> None:
-        transcript = Transcript(path(store))
+        transcript = TranscriptAppender(path(store))
         for number in range(count):
             first, second = f"{number} {TOKEN[:7]}", f"{TOKEN[7:]} {'é' * (number * 37 % 3000)}"
             transcript.append(
@@ -199,9 +199,9 @@ def test_entries_appended_during_the_redaction_stay_whole(store: WholeStore) -> 
     writer.join(SECONDS)
     redact_file(path(store), MASKING, dry_run=False)
     assert holders(store) == []
-    reading = Reading(path(store))
-    texts = [text_of(line.entry.value) for line in reading.read_lines() if line.entry is not None]
-    reading.close()
+    reader = TranscriptReader(path(store))
+    texts = [text_of(line.entry.value) for line in reader.read_lines() if line.entry is not None]
+    reader.close()
     assert len(texts) == 1 + 3 * count
     for number in range(count):
         first, second, whole = texts[1 + 3 * number : 4 + 3 * number]

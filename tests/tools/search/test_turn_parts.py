@@ -170,8 +170,8 @@ def test_what_show_shows_of_tools_is_found(store: WholeStore) -> None:
         FIXTURE.read_bytes().partition(b"\n")[2].replace(id, transcript_lines.SESSION.encode()),
     )
     [row] = store.list_all()
-    with closing(store.open_listed(row)) as reading:
-        passages = make_passages(read_parts(reading, transcript_lines.SESSION), full=True)
+    with closing(store.open_listed(row)) as reader:
+        passages = make_passages(read_parts(reader, transcript_lines.SESSION), full=True)
         texts = [passage.text for passage in passages if isinstance(passage, CallText) and passage.name != "input"]
     assert texts
     for words in texts:

@@ -14,7 +14,7 @@ from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader
 from acp_proxy.tools.web.conversation_parts import cut_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views import conversation
 from acp_proxy.views.passages import CallHeading, Heading, make_passages
 from tests import strategies  # noqa: F401 - no time limits
@@ -35,12 +35,12 @@ def write(folder: Path, *lines: bytes) -> Path:
 
 
 def turns(path: Path, start: TurnStart = BEGINNING) -> tuple[list[SearchedTurn], TurnReader]:
-    reading = Reading(path)
+    reader = TranscriptReader(path)
     try:
         made = TurnReader(start)
-        return list(made.read(reading)), made
+        return list(made.read(reader)), made
     finally:
-        reading.close()
+        reader.close()
 
 
 def read_first_texts(path: Path) -> list[str]:
@@ -188,10 +188,10 @@ def test_a_conversation_can_be_read_from_each_turn_on(
     again, by which a late replay is recognised."""
     lines = [line for line in lines if line != update(USER, **text("hello"))]
     path = write(tmp_path_factory.mktemp("turns"), *lines)
-    reading = Reading(path)
+    reader = TranscriptReader(path)
     whole = [
         item
-        for piece in cut_turns(conversation.read_parts(reading, transcript_lines.SESSION))
+        for piece in cut_turns(conversation.read_parts(reader, transcript_lines.SESSION))
         for item in describe_items(piece.turn)
     ]
     known = turns(path)[0]
@@ -202,14 +202,14 @@ def test_a_conversation_can_be_read_from_each_turn_on(
             continue
         start = turn.start
         rest = conversation.read_parts(
-            reading,
+            reader,
             transcript_lines.SESSION,
-            lines=reading.read_alike(start.offset, start.line),
+            lines=reader.read_alike(start.offset, start.line),
             earlier_turns=start.turns,
         )
         found = [item for piece in cut_turns(rest) for item in describe_items(piece.turn) if item[0] >= turn.number]
         assert found == [each for each in whole if each[0] >= turn.number]
-    reading.close()
+    reader.close()
 
 
 def describe_items(turn: conversation.ConversationTurn) -> list[tuple[int, str]]:
@@ -239,16 +239,16 @@ def test_turns_are_the_shown_turns_with_all_their_words(
 ) -> None:
     """Including an echo of the prompt with expanded references, which is not shown."""
     path = write(tmp_path_factory.mktemp("turns"), *(_SAID[kind](f"w{at}w") for at, kind in enumerate(kinds)))
-    reading = Reading(path)
+    reader = TranscriptReader(path)
     shown = [
         (turn.number, set(re.findall(r"w\d+w", repr(turn.items))))
-        for turn in conversation.read_turns(reading, transcript_lines.SESSION)
+        for turn in conversation.read_turns(reader, transcript_lines.SESSION)
     ]
     divided = {
         turn.number: set(re.findall(r"w\d+w", turn.text))
-        for turn in divide_turns(conversation.read_parts(reading, transcript_lines.SESSION))
+        for turn in divide_turns(conversation.read_parts(reader, transcript_lines.SESSION))
     }
-    reading.close()
+    reader.close()
     assert divided == {number: words for number, words in shown if words}
     found = {turn.number: set(re.findall(r"w\d+w", turn.texts[0])) for turn in turns(path)[0]}
     assert list(found) == [number for number, _ in shown]
@@ -276,13 +276,13 @@ _SHOWN = _SAID | {
 @example(["prompt", "failed", "fails", "terminal", "thought", "plan", "error", "prompt", "fails", "gone"])
 def test_all_that_show_shows_is_searched(tmp_path_factory: pytest.TempPathFactory, kinds: list[str]) -> None:
     path = write(tmp_path_factory.mktemp("turns"), *(_SHOWN[kind](f"w{at}w") for at, kind in enumerate(kinds)))
-    reading = Reading(path)
+    reader = TranscriptReader(path)
     number, shown = 0, dict[int, set[str]]()
-    for passage in make_passages(conversation.read_parts(reading, transcript_lines.SESSION)):
+    for passage in make_passages(conversation.read_parts(reader, transcript_lines.SESSION)):
         number = passage.number if isinstance(passage, Heading) else number
         if not (isinstance(passage, CallHeading) and passage.is_change):  # its title was told in an earlier turn
             shown.setdefault(number, set()).update(re.findall(r"w\d+w", repr(passage)))
-    reading.close()
+    reader.close()
     found = {turn.number: set(re.findall(r"w\d+w", "".join(turn.texts))) for turn in turns(path)[0]}
     assert {number: words - found[number] for number, words in shown.items() if words - found[number]} == {}
 
@@ -291,6 +291,6 @@ def test_plans_do_not_separate_messages(tmp_path: Path) -> None:
     plan = update("plan", entries=[])
     told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, agent_chunk("one")]
     path = write(tmp_path, *told, plan, update(USER, **text("second")))
-    reading = Reading(path)
-    assert len(list(conversation.read_turns(reading, transcript_lines.SESSION))) == len(read_first_texts(path)) == 2
-    reading.close()
+    reader = TranscriptReader(path)
+    assert len(list(conversation.read_turns(reader, transcript_lines.SESSION))) == len(read_first_texts(path)) == 2
+    reader.close()

@@ -9,7 +9,7 @@ from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
 from tests.stored import WholeStore
@@ -34,7 +34,7 @@ class Home:
         [row] = self.store.find_titled(title)
         session, path = row.session_id, self.store.layout.transcript_path(row.agent_folder, row.name)
         open_session.ensure_plain(self.store.layout, row.agent_folder, path)
-        transcript = Transcript(path)
+        transcript = TranscriptAppender(path)
         transcript.append(
             transcript_lines.prompt_line(text, session=session, run=text) + transcript_lines.answer(run=text)
         )
@@ -45,8 +45,8 @@ class Home:
         """What the user said, by the title of each session in the list."""
         found = {}
         for row in self.store.list_newest():
-            with closing(self.store.open_listed(row)) as reading:
-                entries = [line.entry for line in reading.read_lines() if line.entry is not None]
+            with closing(self.store.open_listed(row)) as reader:
+                entries = [line.entry for line in reader.read_lines() if line.entry is not None]
             told = [entry.value for entry in entries if acp.text(entry.value, "method") == acp.PROMPT]
             found[row.title or ""] = [message["params"]["prompt"][0]["text"] for message in told]  # type: ignore[index]
         return found
@@ -54,10 +54,10 @@ class Home:
     def elsewhere(self) -> list[tuple[str, str]]:
         """What was recorded on other machines in the only session: the machine, and a prompt."""
         [row] = self.store.list_newest()
-        with closing(self.store.open_listed(row)) as reading:
-            assert reading.header is not None
-            entries = b"".join(reading.read_bytes(reading.entries_start))
-            parts = [(machine, entries[start:end].splitlines()) for start, end, machine in reading.header.remote_parts]
+        with closing(self.store.open_listed(row)) as reader:
+            assert reader.header is not None
+            entries = b"".join(reader.read_bytes(reader.entries_start))
+            parts = [(machine, entries[start:end].splitlines()) for start, end, machine in reader.header.remote_parts]
         told = [(machine, file_format.decode_entry(line)) for machine, lines in parts for line in lines]
         found = [(machine, entry.value) for machine, entry in told if entry is not None]
         return [

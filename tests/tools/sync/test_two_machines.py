@@ -14,10 +14,10 @@ from acp_proxy.tools.sync import cache, push, segment_cut
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.stored import chunk, store_session
 from tests.tools.sync.homes import AGENT, Home
@@ -80,7 +80,7 @@ def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
     for home in homes:
         home.sync()
     [row] = two.store.list_newest()
-    editor = Transcript(two.store.layout.transcript_path(AGENT, row.name))
+    editor = TranscriptAppender(two.store.layout.transcript_path(AGENT, row.name))
     one.say("Hello", "Again")
     for home in homes:
         home.sync()
@@ -312,7 +312,7 @@ def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> N
         home.sync()
     two.say("Hello", "There")
     two.sync()
-    transcript = Transcript(path)
+    transcript = TranscriptAppender(path)
     one.sync()
     assert one.prompts() == {"Hello": ["Hello"]}
     assert one.joined.read_status().open_here == 1
@@ -415,24 +415,24 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     two.sync()
     [row] = two.store.list_newest()
     assert row.session_id not in ("1", "")
-    with closing(two.store.open_listed(row)) as reading:
-        reading.search()
-        assert reading.agent_session.is_missing
+    with closing(two.store.open_listed(row)) as reader:
+        reader.search()
+        assert reader.agent_session.is_missing
     note = file_format.encode_note(
         transcript_lines.time(0), transcript_lines.RUN, {"type": NoteType.HANDOVER, "to": "2"}
     )
-    there = Transcript(two.store.layout.transcript_path(AGENT, row.name))
+    there = TranscriptAppender(two.store.layout.transcript_path(AGENT, row.name))
     there.append(note)
     there.close()
     two.say("Hello", "There")
     two.sync()
     one.sync()
-    with closing(two.store.open_listed(row)) as reading:
-        reading.search()
-        assert reading.agent_session.alias == "2"
-    with closing(Reading(path)) as reading:
-        reading.search()
-        found = reading.agent_session
+    with closing(two.store.open_listed(row)) as reader:
+        reader.search()
+        assert reader.agent_session.alias == "2"
+    with closing(TranscriptReader(path)) as reader:
+        reader.search()
+        found = reader.agent_session
         assert (found.alias, found.is_missing, found.is_behind) == (None, False, True)
 
 

@@ -113,7 +113,7 @@ def conversation(tmp_path: Path) -> OpenConversation:
 
 def is_closed(conversation: OpenConversation) -> bool:
     try:
-        conversation.reading.measure()
+        conversation.reader.measure()
     except (OSError, ValueError):
         return True
     return False
@@ -128,7 +128,7 @@ def test_a_conversation_waits_for_the_reader_of_its_next_part(conversation: Open
     assert waiting.take("agent", "name", (2, 0)) is conversation
     assert waiting.take("agent", "name", (2, 0)) is None
     assert not is_closed(conversation)
-    conversation.reading.close()
+    conversation.reader.close()
 
 
 def test_only_a_few_wait_and_the_oldest_is_closed(conversation: OpenConversation) -> None:
