@@ -8,6 +8,8 @@ import os
 import select
 import signal
 import subprocess
+import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +28,8 @@ from simulation.agent import Agent, Message, line_of
 SECONDS = 30.0
 """The limit of each wait: far more than a busy machine needs."""
 _READ_SIZE = 65536
+_LOADING = frozenset({"show past", "waiting requests"})
+"""The names of acp-proxy's threads that loads have."""
 _CHECKOUT = Path(__file__).parent.parent
 COMMAND = ["simulated-agent"]
 """The agent's command, which names its folder in the store."""
@@ -120,7 +124,17 @@ class Proxied(Link):
         while not self._heard:
             self._pass_on(SECONDS)
         self.recorder.flush()  # updates are recorded a moment after they have passed
+        self._wait_for_loads()
         return self._heard.popleft()
+
+    def _wait_for_loads(self) -> None:
+        """Wait until the past is shown for loads that are answered, and the agent has what waited for them. Threads of
+        their own do that, and nothing may depend on how fast they are."""
+        end = time.monotonic() + SECONDS
+        while any(thread.name in _LOADING for thread in threading.enumerate()):
+            if time.monotonic() > end:
+                raise Stuck("a load comes to no end")
+            time.sleep(0.0005)
 
     def end(self) -> list[Message]:
         self._close_client()

@@ -44,6 +44,7 @@ from acp_proxy.proxy.effects import (
     CloseTranscript,
     ComparePast,
     DecideLater,
+    DecideWaiting,
     DeleteSession,
     Effect,
     EndTurn,
@@ -575,6 +576,8 @@ class CoreConversation:
                 return self._decide(self._found(id, session, stored), step)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines), step)
+            case DecideWaiting(session):
+                return self._decide(LinesRead(Peer.CLIENT, self.core.waiting_requests.take_next(session)), step)
             case ComparePast(id, session, told, since):
                 stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 comparison = stored.compared(told, since or 0) if stored.has_transcript else None

@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
 from acp_proxy.proxy import aliases, handovers, open_requests, session_states, terminal_notes
-from acp_proxy.proxy.load import open_loads, waiting_lines
+from acp_proxy.proxy.load import open_loads, waiting_lines, waiting_requests
 from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
 from acp_proxy.replay import replayer
 from acp_proxy.run import agent_process, output, pump, serve, worker
@@ -39,6 +39,7 @@ LIMITS = {
     "loads at once": f"{open_loads.HOLDING_LIMIT:,}",
     "new in a load, until the next prompt": size(tail.TAIL_LIMIT),
     "new in all loads, when one is answered": size(open_loads.ALL_TAILS_LIMIT),
+    "requests that wait for a load of their session": f"{size(waiting_requests.WAITING_LIMIT)}",
     "waiting for loads": f"{size(waiting_lines.HELD_LIMIT)} each, {size(waiting_lines.ALL_HELD_LIMIT)} in all",
     "lists and deletes waiting for the store": f"{worker.QUESTION_LIMIT:,}",
     "answers that an editor does not read": size(output.POSTED_LIMIT),

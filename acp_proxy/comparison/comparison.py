@@ -160,19 +160,29 @@ class Comparison:
             and self.place.users.find_restart(message.text, is_whole=False) is not None
         )
 
+    @property
+    def _is_at_end(self) -> bool:
+        """Whether the replay has come to the end of the transcript."""
+        position, end = self.place.position, len(self.text.words)  # agents leave out what they say outside turns
+        return self.place.users.next_index == len(self.text.users) and (
+            position == end or self.text.are_remarks(position, end)
+        )
+
+    @property
+    def is_in_middle(self) -> bool:
+        """Whether the tail has a user message, though the replay has not come to the end of the transcript: if that
+        goes on, the message is context."""
+        return self._tail.user_count > 0 and not self._is_at_end
+
     def is_after_past(self, *, is_open_elsewhere: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message.
 
         ``is_open_elsewhere``: as for ``find_new``. If that turn runs there, its end goes there."""
         text, message = self.text, self._current_message
-        position, end = self.place.position, len(text.words)  # agents leave out what they say outside turns
-        is_at_end = self.place.users.next_index == len(text.users) and (
-            position == end or text.are_remarks(position, end)
-        )
         is_user = message is not None and message.role is Role.USER
         is_interrupted = text.is_unfinished and not is_open_elsewhere
-        return is_at_end and not (is_interrupted or self.place.is_in_answer or self._tail.user_count or is_user)
+        return self._is_at_end and not (is_interrupted or self.place.is_in_answer or self._tail.user_count or is_user)
 
     @property
     def tail_size(self) -> int:
@@ -191,31 +201,28 @@ class Comparison:
         new_part = self._cut_known(message, span) if span is not None else None
         return None if new_part is None else [update.line for update in new_part]
 
-    def split_tail(self, *, may_replay_again: bool = False) -> tuple[list[bytes], list[bytes]]:
+    def split_tail(self) -> tuple[list[bytes], list[bytes]]:
         """The lines that the transcript may lack, in two parts: those that are new, and after them those
         that are undecided until the agent says or does more.
 
         Of ``words, thought``, the thought is undecided: if the agent goes on with something known, it is past. Of
         ``words, user message, thought``, all is new: nothing known can follow a user message that the transcript lacks.
         But it is undecided too while the agent has sent nothing known but user messages: the answer to the last of
-        these may still come (gemini sends the first part of its replay before it answers).
-
-        ``may_replay_again``: the agent was asked for another replay. Some send both at once, so what the transcript has
-        somewhere is left out, unless there is a new user message (openhands sends no user messages)."""
-        new_updates, undecided = self._split_tail(may_replay_again=may_replay_again)
+        these may still come (gemini sends the first part of its replay before it answers)."""
+        new_updates, undecided = self._split_tail()
         return [update.line for update in new_updates], [update.line for update in undecided]
 
     def find_undecided(self) -> list[ComparedUpdate]:
         """The updates of the second part of ``split_tail``."""
-        return self._split_tail(may_replay_again=False)[1]
+        return self._split_tail()[1]
 
-    def _split_tail(self, *, may_replay_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
+    def _split_tail(self) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         answer_may_follow = (
             self.place.is_in_answer and not self.place.spans.merge_all and not self.place.calls.known_indexes
         )
-        return self._tail.split(answer_may_follow=answer_may_follow, may_replay_again=may_replay_again)
+        return self._tail.split(answer_may_follow=answer_may_follow)
 
-    def find_new(self, *, is_open_elsewhere: bool | None = None, may_replay_again: bool = False) -> list[bytes]:
+    def find_new(self, *, is_open_elsewhere: bool | None = None) -> list[bytes]:
         """The lines of the tail to record.
 
         - If the transcript is empty, all.
@@ -226,15 +233,10 @@ class Comparison:
 
         ``is_open_elsewhere``: whether another process can append to the transcript. The turn may be running there, and
         that process records its end. None if that is not known: then a turn with a part of its answer is not completed.
-
-        ``may_replay_again``: the agent was asked for another replay, which has the turns that were made elsewhere too,
-        and all of them: the rest of this replay may come with that one.
         """
         if self.is_undecided:
             return []
-        return self._tail.find_new(
-            is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere, may_replay_again=may_replay_again
-        )
+        return self._tail.find_new(is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere)
 
     def forget_tail(self) -> None:
         """Hold no more of what was new: it is recorded."""

@@ -16,8 +16,6 @@ _CONTEXT_MARKS = (b"_context", b"Response")
 """What context of one of these forms has, as JSON."""
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
-_MOST_REPLAYS = 8
-"""More loads of a session at once than any editor has. Each line is compared with each of their replays."""
 _REPLY_ROLES = frozenset({Role.AGENT, Role.THOUGHT})
 _TEXT_ROLES = _REPLY_ROLES | {Role.USER}
 
@@ -113,29 +111,6 @@ def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]
     return lines[next(repeated, starts[-1] if starts else 0) :]
 
 
-def separate_replays(lines: list[tuple[bytes, bool]], count: int) -> list[list[tuple[bytes, bool]]]:
-    """The replays for ``count`` loads on which an agent works at once, so that their lines come mixed, the furthest
-    first; empty if none but the first has begun, or the user's first message has no id: the user may say the same
-    again.
-
-    claude-agent-acp does this. Each line is what one of the others has next, or else continues the furthest: ``a b a
-    c`` are ``a b c`` and ``a``. ``lines``: as for ``find_last_replay``.
-    """
-    first_user = next((line for line, _ in lines if _find_user_letters(line)), b"")
-    if acp.member(read_update(first_user), "messageId") is None or count > _MOST_REPLAYS:
-        return []
-    bare_lines, size = [read_without_ids(line) for line, _ in lines], len(lines) // count
-    begun_count = sum(line == first_user for line, _ in lines)
-    if begun_count == count and bare_lines == bare_lines[:size] * count:  # one after the other: other ids may differ
-        return [lines[start : start + size] for start in range(0, len(lines), size)]
-    replays: list[list[tuple[bytes, bool]]] = [[] for _ in range(count)]
-    furthest = replays[0]
-    for line in lines:
-        behind = (replay for replay in replays if len(replay) < len(furthest) and furthest[len(replay)][0] == line[0])
-        next(behind, furthest).append(line)
-    return replays if replays[1] else []
-
-
 def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
     """For each place, how many items from there on are the same as from the beginning on.
 
@@ -153,18 +128,12 @@ def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
     return counts
 
 
-def order_replay(lines: list[tuple[bytes, bool]], earlier_first: bytes) -> list[tuple[bytes, bool]]:
-    """The lines of a replay, the beginning first, if the rest of an earlier replay came before it.
+def count_rest(lines: list[tuple[bytes, bool]], earlier_first: bytes) -> int:
+    """How many lines of a replay are the rest of an earlier one, before its own beginning; 0 if that never comes.
 
     ``earlier_first``: the first line of the earlier replay. An agent that answers a load after the first message
     (gemini) sends the rest of one replay before it answers the next load. ``lines``: as for ``find_last_replay``.
     """
-    index = count_rest(lines, earlier_first)
-    return [*lines[index:], *lines[:index]]
-
-
-def count_rest(lines: list[tuple[bytes, bool]], earlier_first: bytes) -> int:
-    """How many lines are the rest of an earlier replay, as for ``order_replay``; 0 if the beginning never comes."""
     first = _find_user_letters(earlier_first)
     return next(
         (

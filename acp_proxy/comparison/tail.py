@@ -122,23 +122,17 @@ class Tail:
         """Whether this update is in the tail, or was left out because of the limit."""
         return update.tail_number == self._tail_number
 
-    def split(
-        self, *, answer_may_follow: bool, may_replay_again: bool = False
-    ) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
+    def split(self, *, answer_may_follow: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         """All updates, in two parts: those that are new, and the neutral ones after them, which depend on what the
         agent sends next. ``answer_may_follow``: to a user message that the transcript has, so one that it lacks depends
-        on that too. ``may_replay_again``: as for ``Comparison.split_tail``."""
+        on that too."""
         updates = [*self._greeting, *self._call_ends, *self._updates]
-        if may_replay_again and not self.user_count:
-            updates = [update for update in updates if not update.is_somewhere]
         end = _count_to_last_answer(updates) if answer_may_follow else _count_shown(updates)
         return updates[:end], updates[end:]
 
-    def find_new(
-        self, *, is_all_new: bool, is_open_elsewhere: bool | None, may_replay_again: bool = False
-    ) -> list[bytes]:
-        """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``, ``may_replay_again``: as
-        for ``Comparison.find_new``."""
+    def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
+        """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``: as for
+        ``Comparison.find_new``."""
         sent_again = {update.line for update in self._updates}  # an earlier replay may have ended with the same lines
         tail = [*(update for update in self._greeting if update.line not in sent_again), *self._updates]
         if is_all_new:
@@ -164,7 +158,7 @@ class Tail:
         loose_lines = [
             update.line for update in loose_updates if not (update.is_somewhere or update.line in sent_in_turn)
         ]
-        return end_lines + loose_lines + (turn_lines if not may_replay_again else [])
+        return end_lines + loose_lines + turn_lines
 
     @property
     def has_turn(self) -> bool:

@@ -40,6 +40,7 @@ from acp_proxy.proxy.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
+from acp_proxy.proxy.load.waiting_requests import WaitingRequests
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
@@ -80,6 +81,7 @@ class Connection:
             self._aliases,
             self._copy_ids,
         )
+        self.waiting_requests = WaitingRequests(self._machine.open_loads, self._lookups)
         # Other requests that acp-proxy serves.
         self._agent_list = AgentList(self._answerers, self._open_requests, self._session_entries)
         self._agent_index = AgentIndex(
@@ -113,6 +115,7 @@ class Connection:
             self._aliases,
             self._copy_ids,
             self._lookups.uncopied,
+            self.waiting_requests,
         )
         """Lets lines pass without ``handle``."""
 
@@ -160,6 +163,7 @@ class Connection:
                 effects = self._end(reason, advice)
         effects = self._drafts.amend_titles(self._negotiation.name_agent(effects))
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(effects))
+        effects += self.waiting_requests.call_next()
         if self._session_entries.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
             effects.append(
@@ -188,6 +192,9 @@ class Connection:
             line, message = self._negotiation.read_client_line(line)
             if self._copy_ids:
                 line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
+            if (waiting_effects := self.waiting_requests.add(lines[next_index - 1], message)) is not None:
+                effects += waiting_effects
+                continue
             if comparison_effects := self._ask_for_comparison(message):
                 return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
             effects += self._negotiation.name_agent(self._decide_client_message(line, message))
@@ -542,7 +549,8 @@ class Connection:
                 *self._machine.send_in_order(session_id, line),
             ]
         refused_prompt = self._handovers.take_refused_prompt(session_id, id, message.error)
-        if refused_prompt is not None and self._answerers.modes.handover != capabilities.NEVER:
+        is_being_opened = self._machine.open_loads.is_being_opened(session_id)
+        if refused_prompt is not None and self._answerers.modes.handover != capabilities.NEVER and not is_being_opened:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._lookups.look_up_to_send_again(load, prompt, line)
@@ -582,6 +590,7 @@ class Connection:
             elif self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [*self._machine.end(reason), *self._decide_unnamed_session_updates(), *self._lookups.fail(reason)]
+        effects += self.waiting_requests.fail(reason)
         effects += [*self._drafts.end(), *self._agent_list.end(reason), *self._session_entries.end()]
         self._open_requests.clear()
         return [*effects, *self._message_entries.add_early_updates()]

@@ -275,6 +275,13 @@ class DecideLater(Struct, frozen=True):
     lines: list[bytes]
 
 
+class DecideWaiting(Struct, frozen=True):
+    """Decide on the next line that waits for a load of this session (``WaitingRequests.take_next``), on a thread of its
+    own: it may have to be looked up and sent to the agent, while the client's output is held here."""
+
+    session_id: str
+
+
 class ComparePast(Struct, frozen=True):
     """Compare what the agent sent about a session with its transcript. The event ``PastCompared`` follows.
 
@@ -370,6 +377,7 @@ RelayEffect = (
     | AddAlias
     | FindSession
     | DecideLater
+    | DecideWaiting
     | ComparePast
     | ShowPast
     | StopShowingPast

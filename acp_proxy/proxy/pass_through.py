@@ -10,6 +10,7 @@ from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Res
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.load_machine import LoadMachine
+from acp_proxy.proxy.load.waiting_requests import WaitingRequests
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
@@ -46,6 +47,7 @@ class PassThrough:
         aliases: Aliases,
         copy_ids: CopyIds,
         uncopied: UncopiedSessions,
+        waiting_requests: WaitingRequests,
     ) -> None:
         self._session_entries = session_entries
         self._open_requests = open_requests
@@ -55,6 +57,7 @@ class PassThrough:
         self._aliases = aliases
         self._copy_ids = copy_ids
         self._uncopied = uncopied
+        self._waiting_requests = waiting_requests
         self._session_id = ""
         """The session updated last."""
         self._prefix = acp.UPDATE_PREFIX + b'"'
@@ -99,6 +102,9 @@ class PassThrough:
             return False
         # What the agent sends while a session is opened may have to wait for that.
         if peer is Peer.AGENT and self._machine.open_loads:
+            return False
+        # What the client asks about a session may have to wait behind a load of that.
+        if peer is Peer.CLIENT and self._waiting_requests:
             return False
         if len(lines) > _READ_TWICE_LIMIT or lines.rfind(_SESSION_METHOD) >= 0:
             return False

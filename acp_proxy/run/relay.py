@@ -30,6 +30,7 @@ from acp_proxy.proxy.effects import (
     CloseTranscript,
     ComparePast,
     DecideLater,
+    DecideWaiting,
     DeleteSession,
     Effect,
     FindSession,
@@ -177,10 +178,7 @@ class Relay:
         if self._load_requests is not None:
             self._load_requests.join()
         self._client_output.wait_until_written()
-        effects = deque(self._decide(AgentEnded(reason, advice)))
-        while effects:
-            self.flush()
-            effects.extendleft(self.perform(effects.popleft())[::-1])
+        self._perform_all(self._decide(AgentEnded(reason, advice)))
         if self._recorder is not None:
             self._recorder.finish()
 
@@ -312,6 +310,12 @@ class Relay:
                 return outcome if isinstance(outcome, list) else self._decide(outcome)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
+            case DecideWaiting(session_id):
+                threading.Thread(
+                    target=lambda: self._perform_all(self._decide_waiting(session_id)),
+                    name="waiting requests",
+                    daemon=True,
+                ).start()
             case ComparePast():
                 return self._decide(self._require_load_requests().compare_past(effect))
             case ShowPast():
@@ -336,6 +340,8 @@ class Relay:
                 return self._decide(SessionFound(request, trouble=trouble))
             case ComparePast(request, session_id):
                 return self._decide(PastCompared(request, session_id, None))
+            case DecideWaiting(session_id):
+                return self._decide_waiting(session_id)
             case AmendList(line=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
             case SetTitle(request=request) | SetArchived(request=request) | AnswerStatus(request=request):
@@ -356,6 +362,13 @@ class Relay:
         else:
             output.write(effect.data, is_own=True)
 
+    def _perform_all(self, effects: list[RelayEffect]) -> None:
+        """Perform effects and what follows from them, each once all that was decided is recorded."""
+        pending = deque(effects)
+        while pending:
+            self.flush()
+            pending.extendleft(self.perform(pending.popleft())[::-1])
+
     # --- deciding
 
     def _decide(self, event: Event) -> list[RelayEffect]:
@@ -372,6 +385,13 @@ class Relay:
             self._has_room.clear()
             self.pauses_agent = True
         return self._pass_to_recorder(effects)
+
+    def _decide_waiting(self, session_id: str) -> list[RelayEffect]:
+        """Decide on the next line that waits for a load of this session. It is taken under the same lock, so that it
+        is known to ``Connection`` at any time, also when the agent ends."""
+        with self._deciding_lock:
+            lines = self._connection.waiting_requests.take_next(session_id)
+            return self._decide_locked(LinesRead(Peer.CLIENT, lines))
 
     def _pass_to_recorder(self, effects: list[Effect]) -> list[RelayEffect]:
         """Pass effects for the transcript to the recorder, in order; returns the others."""

@@ -375,12 +375,6 @@ def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
     assert list_new(comparison, is_open_elsewhere=True) == [user("and commit it"), thought("hm")]
 
 
-def test_a_turn_made_elsewhere_is_left_to_the_next_replay_if_one_is_coming() -> None:
-    elsewhere: list[str | Update] = ["> and commit it", "It is committed."]
-    comparison = compare_replay(transcript(*TALK), *TALK, late=[GREETING, *elsewhere])
-    assert updates(comparison.find_new(may_replay_again=True)) == [GREETING]
-
-
 def test_an_answer_of_an_earlier_replay_that_comes_again_in_its_turn_is_recorded_once() -> None:
     said: list[str | Update] = ["It is committed.", "> and commit it", "It is committed."]
     assert list_new(compare_replay(transcript("> mend it"), late=said)) == list(map(expand, said[1:]))
@@ -722,16 +716,6 @@ def test_a_replayed_call_that_did_not_end_in_its_turn_explains_no_gap(later: lis
     assert choose_replay(comparison).rule is Rule.LESS  # without the thought
     comparison = compare_replay(transcript(*open_call, *later), *open_call[:2], call("other", "look"), *later)
     assert choose_replay(comparison).rule is Rule.SAME
-
-
-def test_what_the_transcript_has_is_not_shown_after_it_if_it_comes_again() -> None:
-    answers = [TALK[1], TALK[3]]
-    again = agent(answers[0], messageId="again")
-    comparison = compare_replay(transcript(*TALK), *answers, again, GREETING)
-    assert comparison.split_tail()[0] == [line(again), line(GREETING)]
-    assert comparison.split_tail(may_replay_again=True)[0] == [line(GREETING)]
-    comparison = compare_replay(transcript(*TALK), *answers, "> again", answers[0])
-    assert len(comparison.split_tail(may_replay_again=True)[0]) == 2
 
 
 def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:

@@ -13,8 +13,6 @@ from acp_proxy.comparison.repeated_replays import (
     count_rest,
     find_conversation,
     find_last_replay,
-    order_replay,
-    separate_replays,
 )
 from tests.tools.adopt.listing_agent import replay_of
 
@@ -43,36 +41,6 @@ def test_what_comes_before_the_beginning_is_the_rest_of_an_earlier_replay(
 ) -> None:
     replay = [(line, True) for line in lines(sent)]
     assert count_rest(replay, b"".join(lines(begins))) == rest
-    assert order_replay(replay, b"".join(lines(begins))) == [*replay[rest:], *replay[:rest]]
-
-
-OTHER = CALL | {"toolCallId": "c2"}
-WITH_ID = [FIRST[0] | {"messageId": "m1"}, *FIRST[1:]]
-
-
-@pytest.mark.parametrize(
-    ("sent", "replays"),
-    [
-        ([*WITH_ID, *WITH_ID], [WITH_ID, WITH_ID]),
-        ([WITH_ID[0], WITH_ID[0], *WITH_ID[1:], *WITH_ID[1:]], [WITH_ID, WITH_ID]),
-        ([*WITH_ID, CALL, CALL, *WITH_ID, CALL, CALL], [[*WITH_ID, CALL, CALL]] * 2),
-        ([*WITH_ID, CALL, *WITH_ID, OTHER], [[*WITH_ID, CALL], [*WITH_ID, OTHER]]),
-        ([*WITH_ID, WITH_ID[0] | {"messageId": "m2"}, WITH_ID[1]], []),
-        ([*WITH_ID, CALL, *WITH_ID], [[*WITH_ID, CALL], WITH_ID]),
-        ([*WITH_ID, WITH_ID[0], CALL, WITH_ID[1]], [[*WITH_ID, CALL], WITH_ID]),
-        ([*WITH_ID, CALL, CALL, *WITH_ID, CALL], [[*WITH_ID, CALL, CALL], [*WITH_ID, CALL]]),
-        ([*WITH_ID, CALL, CALL, WITH_ID[0]], [[*WITH_ID, CALL, CALL], WITH_ID[:1]]),
-        ([*WITH_ID, CALL, CALL, *WITH_ID, OTHER], [[*WITH_ID, CALL, CALL, OTHER], WITH_ID]),
-        (WITH_ID, []),
-        ([*FIRST, *FIRST], []),  # the user may have said the same twice
-        ([], []),
-    ],
-)
-def test_replays_are_separated_if_their_messages_have_ids(
-    sent: list[dict[str, Any]], replays: list[list[dict[str, Any]]]
-) -> None:
-    separated = separate_replays([(line, True) for line in lines(sent)], 2)
-    assert [[line for line, _ in replay] for replay in separated] == [lines(replay) for replay in replays]
 
 
 def test_a_turn_made_elsewhere_is_not_the_rest_of_a_replay_that_ends_in_the_same_short_answer() -> None:

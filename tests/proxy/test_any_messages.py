@@ -127,7 +127,7 @@ class Pretender:
     talk: CoreConversation
     loads: dict[int, Loading] = field(default_factory=dict)
     prompts: dict[int, str] = field(default_factory=dict)
-    """The session of each unanswered prompt, by request id."""
+    """The session of each unanswered prompt, by request id. It may wait behind a load."""
     told: dict[str, list[bytes]] = field(default_factory=lambda: {"s": [], "t": []})
     """The lines that the agent sent, by session."""
     past: set[bytes] = field(default_factory=set)
@@ -150,11 +150,19 @@ class Pretender:
         if self.loads:
             self.talk.client.say(cancel(list(self.loads)[which % len(self.loads)]))
 
+    def _asked(self) -> set[int]:
+        """The ids of the requests that the agent has got."""
+        asked = [json.loads(each) for each in self.talk.all.to_agent.splitlines()]
+        return {each["id"] for each in asked if "method" in each and "id" in each}
+
     def unanswered_loads(self) -> list[int]:
         """The ids of the loads that the agent was asked and has not answered: it is not asked in a turn."""
-        asked = [json.loads(each) for each in self.talk.all.to_agent.splitlines()]
-        ids = {each["id"] for each in asked if "method" in each and "id" in each}
-        return [id for id, loading in self.loads.items() if id in ids and not loading.is_answered]
+        asked = self._asked()
+        return [id for id, loading in self.loads.items() if id in asked and not loading.is_answered]
+
+    def is_in_turn(self, session: str) -> bool:
+        asked = self._asked()
+        return any(other == session and id in asked for id, other in self.prompts.items())
 
     def answer_load(self, which: int, answer: Callable[[int], Any]) -> None:
         if waiting := self.unanswered_loads():
@@ -163,8 +171,9 @@ class Pretender:
             self.talk.agent.say(answer(id))
 
     def answer_prompt(self, which: int) -> None:
-        if self.prompts:
-            id = list(self.prompts)[which % len(self.prompts)]
+        asked = self._asked()
+        if prompts := [id for id in self.prompts if id in asked]:
+            id = prompts[which % len(prompts)]
             session = self.prompts.pop(id)
             self.told[session].append(line(prompt_answer(id)))
             self.talk.agent.say(prompt_answer(id))
@@ -174,9 +183,9 @@ class Pretender:
         said = line(chunk(session, str(self.ids)))
         self.told[session].append(said)
         is_asked = any(self.loads[id].session == session for id in self.unanswered_loads())
-        if is_asked and session not in self.prompts.values():
+        if is_asked and not self.is_in_turn(session):
             self.past.add(said)
-        elif self.talk.being_shown and session not in self.prompts.values():
+        elif self.talk.being_shown and not self.is_in_turn(session):
             self.between.add(said)
         self.talk.agent.say(said)
 
@@ -198,11 +207,9 @@ class Pretender:
 
     def end(self) -> None:
         self.talk.free_output()
-        while self.unanswered_loads():
+        while self.unanswered_loads() or self.prompts or self.talk.being_shown:
             self.answer_load(0, lambda id: result(id, {}))
-        while self.prompts:
             self.answer_prompt(0)
-        while self.talk.being_shown:
             self.replay(0)
         for session in self.told:
             self.talk.client.say(request(f"close {session}", "session/close", {"sessionId": session}))
@@ -270,6 +277,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
         assert [each for each in told if each in in_order] == [each for each in spoken if each in in_order]
     assert talk.open_transcripts == []
     assert not talk.core.holds_too_much
+    assert not talk.core.waiting_requests
 
 
 @given(st.lists(st.tuples(st.sampled_from(["say", "stand", "ask", "turn"]), st.sampled_from("st")), max_size=20))

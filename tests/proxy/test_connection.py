@@ -286,7 +286,7 @@ def test_only_requests_advertised_in_initialize_are_answered_here(
         "load": talk.client.say(load(3, "s")).to_agent == line(load(3, "s")),
     }
     assert {name for name, passed in passes.items() if not passed} == set(serves)
-    assert talk.client.say(resume(4, "s")).to_agent == line(resume(4, "s"))
+    assert talk.client.say(resume(4, "u")).to_agent == line(resume(4, "u"))
     assert set(serves) == set() if how else set(serves) <= {"list", "delete", "load"}
 
 

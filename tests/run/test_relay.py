@@ -296,6 +296,46 @@ def test_no_thread_of_a_relay_outlives_it(talk: RelayConversation) -> None:
         assert not thread.is_alive(), thread.name
 
 
+# --- a session that is loaded twice at once
+
+
+PLACE = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+
+
+def test_a_load_that_waits_is_sent_after_the_answer_to_the_first_and_a_prompt_behind_it(tmp_path: Path) -> None:
+    talk = RelayConversation(ProxyStore(tmp_path / "store"))
+    talk.open(loads=True)
+    talk.turn("one")
+    for id in (1, 2, 3):
+        talk.editor.say({"jsonrpc": "2.0", "id": id, "method": "session/load", "params": PLACE})
+    words = [{"type": "text", "text": "two"}]
+    talk.editor.say(
+        {"jsonrpc": "2.0", "id": 4, "method": "session/prompt", "params": {"sessionId": "s", "prompt": words}}
+    )
+    for id in (1, 2, 3):
+        talk.agent.hear(id=id)
+        talk.agent.say({"jsonrpc": "2.0", "id": id, "result": {}})
+        talk.editor.hear(id=id)
+    talk.agent.hear(id=4)
+    talk.agent.say({"jsonrpc": "2.0", "id": 4, "result": {"stopReason": "end_turn"}})
+    talk.editor.hear(id=4)
+    sent = [json.loads(line).get("id") for line in talk.agent.lines]
+    assert sent[-4:] == [1, 2, 3, 4]
+    answered = [message["id"] for message in map(json.loads, talk.editor.lines) if "result" in message]
+    assert answered[-4:] == [1, 2, 3, 4]
+    talk.end()
+
+
+def test_when_the_agent_ends_loads_that_wait_are_answered(tmp_path: Path) -> None:
+    talk = RelayConversation(ProxyStore(tmp_path / "store"))
+    talk.open(loads=True)
+    for id in (1, 2):
+        talk.editor.say({"jsonrpc": "2.0", "id": id, "method": "session/load", "params": PLACE})
+    talk.agent.hear(id=1)
+    talk.end()
+    assert [talk.editor.hear(id=id)["error"]["code"] for id in (1, 2)] == [-32603, -32603]
+
+
 # --- sides that write without reading
 
 
@@ -325,6 +365,28 @@ def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_s
     assert talk.agent.lines[-2:-1] == [FLOOD]
     talk.agent.say({"jsonrpc": "2.0", "id": "acp-proxy/1", "result": {"sessionId": "t"}})
     assert talk.editor.hear(id=1)["result"]["_meta"] == {"acp-proxy": {"handover": True}}
+    talk.end()
+
+
+def test_an_agent_that_does_not_read_is_still_read_while_it_gets_a_load_that_waited(tmp_path: Path) -> None:
+    talk = RelayConversation(ProxyStore(tmp_path / "store"))
+    talk.open(loads=True)
+    talk.turn("one")
+    for id in (1, 2):
+        talk.editor.say({"jsonrpc": "2.0", "id": id, "method": "session/load", "params": PLACE})
+    talk.agent.hear(id=1, method="session/load")
+    talk.agent.stop_reading(talk.editor)
+    flood = threading.Thread(target=talk.editor.say, args=(FLOOD,))
+    flood.start()
+    assert talk.agent.is_written_to()
+    talk.agent.say({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "It is busy"}})
+    talk.agent.say({"jsonrpc": "2.0", "method": "_said_meanwhile"})
+    talk.editor.hear(method="_said_meanwhile")
+    talk.agent.reads_on.set()
+    flood.join(SECONDS)
+    talk.agent.hear(id=2, method="session/load")
+    talk.agent.say({"jsonrpc": "2.0", "id": 2, "result": {}})
+    talk.editor.hear(id=2)
     talk.end()
 
 

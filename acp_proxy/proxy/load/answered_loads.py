@@ -64,7 +64,7 @@ class AnsweredLoads:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
         effects = self._release_load_before_turn(load)
-        lines = load.compared.begin_check(may_replay_again=self._open_loads.may_replay_again(load))
+        lines = load.compared.begin_check()
         updates = tuple((line, True) for line in lines)
         compared_size = load.compared.size
         return effects + (
@@ -72,19 +72,24 @@ class AnsweredLoads:
         )
 
     def settle(self, load: Load) -> list[Effect]:
-        """The next prompt comes, or the session is closed: record what is new in what the agent sent, and send what
-        waits unless the client has it."""
+        """The next prompt comes, or the session is closed: do as ``record_new`` says, and begin the turn."""
+        effects = self.record_new(load)
+        if load.compared is not None:
+            load.compared.begin_turn(hides_agents_replay=load.hides_agents_replay)
+        return effects
+
+    def record_new(self, load: Load) -> list[Effect]:
+        """Record what is new in what the agent sent until now, and send what waits unless the client has it."""
         effects = self._release_load_before_turn(load)
         if load.compared is None:
             return effects
         load.compared.comparison.end_message()
-        new_lines = load.compared.find_new(may_replay_again=self._open_loads.may_replay_again(load))
+        new_lines = load.compared.find_new()
         load.compared.comparison.forget_tail()
         for line in new_lines:
             effects += self._make_entries(load, line)
         if new_lines:
             effects.append(EndTurn(load.session_id))
-        load.compared.begin_turn(hides_agents_replay=load.hides_agents_replay)
         return effects
 
     # --- in the turn after that

@@ -144,18 +144,17 @@ class ComparedReplay:
                 self.comparison, hides_agents_replay=hides_agents_replay, awaits_replay=awaits_replay
             )
 
-    def find_new(self, *, may_replay_again: bool) -> list[bytes]:
-        """The lines that the transcript lacks, without a message that is still coming. ``may_replay_again``: as for
-        ``Comparison.find_new``."""
-        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere, may_replay_again=may_replay_again)
+    def find_new(self) -> list[bytes]:
+        """The lines that the transcript lacks, without a message that is still coming."""
+        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere)
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
         return [line for line in lines if line not in self._recorded_elsewhere]
 
-    def begin_check(self, *, may_replay_again: bool) -> list[bytes]:
+    def begin_check(self) -> list[bytes]:
         """End the message that is coming. Returns the new lines, which must be compared with what was appended to the
         transcript since ``size``."""
         self.comparison.end_message()
-        lines = self.find_new(may_replay_again=may_replay_again)
+        lines = self.find_new()
         self._is_checked, self._checked_lines = not lines, frozenset(lines)
         return lines
 
@@ -190,7 +189,7 @@ class Load:
         self.plan = plan
         self.is_open_elsewhere = is_open_elsewhere
         first_state = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
-        first_state = first_state if plan.sends is not None else LoadState.QUEUED
+        first_state = first_state if plan.sends is not None else LoadState.SHOWING_PAST
         self.state = LoadState.ANSWERED if is_answered_to_client else first_state
         self.may_compare = has_transcript
         """Whether what the agent sends can still be compared with a transcript. False if there is none, or if it could
@@ -211,9 +210,13 @@ class Load:
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
         self.before_response, self.after_response = LinesUntilAnswer(), LinesUntilAnswer()
         """Lines that wait for the answer to the client, and must leave before or after it."""
-        self.earlier_first_line = b""
-        """The first line of the replay before this one, whose rest the agent may send before its answer to this; empty
-        if there was none."""
+        self.first_line: bytes | None = None
+        """How the replay began that came before the agent's answer; empty if none came; None: there is no answer."""
+        self.earlier_first_line: bytes | None = None
+        """That of the load that the agent answered before this one: the rest of its replay may come before the answer
+        to this. None if there was none."""
+        self.follows_answer = False
+        """Whether that was a cancelled load, which the agent answered only after this one was sent."""
 
         self.cancelled_update_counts: dict[RequestId, int] = {}
         """By cancelled request of the session: how many updates had come for it when this one was sent.
@@ -221,16 +224,9 @@ class Load:
         The client cancels a load after ``a b`` and loads again: 2. The agent sends more, and answers only this load. If
         that was ``a b c``, a replay has begun once more, and it is this load's. If it was ``x y``, none has, and this
         load's is what came after the 2."""
-        self.update_count_when_overtaken = 0
-        """How many updates another load's replay had when the agent answered that one before this; 0 if it did not.
-
-        The agent sends ``a b`` and answers the second of two loads: ``a b`` was the second's replay, and for the first
-        this is 2. Until it answers the first, it sends ``a b c``: the ``c``, beyond the 2, may be the rest of either
-        replay, and may come twice."""
         self.expected_repetition: RestOfReplay | None = None
-        """What came before the agent's answer to this load and may be the rest of another load's replay, as the ``c``
-        above. The rest of this load's replay is alike: if a ``c`` comes after the answer, it is left out, since the
-        client has it."""
+        """What came before the agent's answer to this load, but may be the rest of the earlier replay. The rest of this
+        load's replay is alike: what comes again after the answer is left out, since the client has it."""
 
         self.decision: Decision | None = choose_replay(None, passes=True) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""

@@ -14,8 +14,6 @@ from acp_proxy.comparison.repeated_replays import (
     count_rest,
     find_conversation,
     find_last_replay,
-    order_replay,
-    separate_replays,
 )
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds, v2_updates, versions
@@ -86,8 +84,6 @@ class LoadMachine:
         match action:
             case Action.RECORD_OPENED:
                 return self._record_opened(load, outcome)
-            case Action.SHOW_NEXT:
-                return self._show_next(load.session_id)
             case Action.SHOW_PAST:
                 return self._show_past(load)
             case Action.CLOSE_TRANSCRIPT:
@@ -98,9 +94,9 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
                 load.decision = choose_replay(None, passes=True)
-                return self._send_after_earlier_past(load, load.uncompared.lines if load.plan.wants_past else [])
+                return _send(load.uncompared.lines if load.plan.wants_past else [])
             case Action.SEND_UNCOMPARED:
-                return self._send_after_earlier_past(load, [line for line, _ in load.uncompared.take()])
+                return _send([line for line, _ in load.uncompared.take()])
             case Action.DROP_UNCOMPARED:
                 load.uncompared.drop()
                 return []
@@ -109,7 +105,7 @@ class LoadMachine:
                 load.is_import = False
                 return []
             case Action.SEND_WAITING:
-                return [] if self.waiting_lines.move_to_earlier(load) else self._send_waiting_lines(load)
+                return self._send_waiting_lines(load)
             case Action.ANSWER:
                 line = self._continuations.take_refusal(load) or load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
@@ -147,13 +143,12 @@ class LoadMachine:
         """Answer a load for which the agent is not asked with the transcript. What the session's agent sends meanwhile
         is new, and follows it."""
         self.open_loads.add(load)
-        self.open_loads.set_answered_by_agent(load)
         load.response = jsonrpc.encode_result(
             load.request.id, self._session_entries.sessions.find_answer(load.session_id)
         )
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
             load.before_response.hold(busy)
-        return self._show_next(load.session_id)
+        return self._show_past(load)
 
     def follow_refused_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
@@ -167,7 +162,6 @@ class LoadMachine:
         load = Load(request, session_id, FORKED, has_transcript=True, is_answered_to_client=True)
         load.uncompared.replace([(raw + b"\n", False) for raw in raw_updates])
         self.open_loads.add_unsettled(load)
-        self.open_loads.set_answered_by_agent(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
@@ -214,50 +208,27 @@ class LoadMachine:
             ):  # the replays do not begin alike: this one's began after it was asked for
                 last_replay = find_last_replay(lines[cancelled_count:])
             load.uncompared.replace(last_replay)
-        self._take_replay(load)
-        rest_lines = (
-            load.uncompared.lines[load.update_count_when_overtaken :] if load.update_count_when_overtaken else []
-        )
-        load.earlier_first_line = self.open_loads.swap_first_line(load)
-        if rest_count := count_rest(load.uncompared.items, load.earlier_first_line):
+        rest_lines: list[bytes] = []
+        if load.earlier_first_line:
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
-            rest_lines = load.uncompared.lines[:rest_count]
-            load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_first_line))
-        elif not load.earlier_first_line and self.open_loads.follows_answer(load):
+            count = count_rest(load.uncompared.items, load.earlier_first_line)
+            rest_lines = load.uncompared.lines[:count]
+            load.uncompared.replace([*load.uncompared.items[count:], *load.uncompared.items[:count]])
+        elif load.earlier_first_line is not None:
             rest_lines = load.uncompared.lines  # all of the earlier replay: this one comes after its answer
         load.expected_repetition = RestOfReplay(rest_lines) if rest_lines else None
+        load.first_line = next(iter(load.uncompared.lines), load.earlier_first_line or b"")
+        for other in self.open_loads.list_of_session(load.session_id):
+            if other is not load:
+                other.earlier_first_line, other.follows_answer = load.first_line, True
         if not load.plan.passes_at_once:
             load.response = _replace_null_result(load.response, message)
         if self.dialect.states_first:
             load.before_response.replace(load.before_response.take() + load.after_response.take())
         return effects + self._move(load, LoadEvent.AGREED, message)
 
-    def _take_replay(self, load: Load) -> None:
-        """Give this load its replay, if the agent works on several of its session at once or in another order, and the
-        other ones theirs."""
-        if load.state not in (LoadState.ASKED, LoadState.PASSING):
-            return
-        session_loads = self.open_loads.list_of_session(load.session_id)
-        loads = [other for other in session_loads if other.state is load.state]
-        other_loads = [other for other in loads if other is not load]
-        # The beginnings that earlier answers left to younger loads came before what the oldest one has got since.
-        lines = [line for other in reversed(loads) for line in other.uncompared.items]
-        if other_loads and (replays := separate_replays(lines, len(loads))):
-            for other, replay in zip([load, *other_loads], replays, strict=True):
-                other.uncompared.replace(replay)
-                other.update_count_when_overtaken = len(replays[0])
-            return
-        oldest = next((other for other in session_loads if other.awaits_agents_answer), load)
-        if oldest is load or oldest.state is not load.state:
-            return
-        replay = find_last_replay(oldest.uncompared.items)  # the last one until now is this load's
-        oldest.uncompared.replace(oldest.uncompared.items[: len(oldest.uncompared.items) - len(replay)])
-        load.uncompared.replace(replay + load.uncompared.items)
-        oldest.update_count_when_overtaken = len(replay)
-
     def _record_opened(self, load: Load, answer: Response | PastShown | None) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
-        self.open_loads.set_answered_by_agent(load)
         request, session_id = load.request, load.session_id
         result = answer.result if isinstance(answer, Response) else None
         alias = None
@@ -309,14 +280,6 @@ class LoadMachine:
 
     # --- comparison, and showing the past
 
-    def _show_next(self, session_id: str) -> list[Effect]:
-        """Show the past for the next load of a session, unless that is done for one already."""
-        session_loads = self.open_loads.list_of_session(session_id)
-        if any(other.state in SHOWING_STATES for other in session_loads):
-            return []
-        queued = next((other for other in session_loads if other.state is LoadState.QUEUED), None)
-        return self._move(queued, LoadEvent.MAY_SHOW_PAST) if queued is not None else []
-
     def _show_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.may_compare:
@@ -367,10 +330,10 @@ class LoadMachine:
         lines, states = list[bytes](), list[bytes]()
         shows = load.decision.shows if load.decision is not None else WhosePast.AGENT  # it is decided by now
         if shows is WhosePast.AGENT:
-            lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_first_line)]
+            lines = load.uncompared.lines
         elif shows is WhosePast.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
             load.compared.comparison.end_message()
-            lines, _ = load.compared.comparison.split_tail(may_replay_again=self.open_loads.may_replay_again(load))
+            lines, _ = load.compared.comparison.split_tail()
         if isinstance(past_shown, PastShown):
             load.uncompared.drop()
             states = past_shown.states
@@ -422,9 +385,11 @@ class LoadMachine:
 
     def _become_answered(self, load: Load) -> list[Effect]:
         """The client has its answer. What the agent sends until the next prompt may be of the past, so the load is
-        unsettled now; but it is over if the agent was not asked."""
+        unsettled now; but it is over if the agent was not asked, or if it was cancelled and another one is open, to
+        which that belongs."""
         self.open_loads.set_answered_to_client(load)
-        if load.plan.sends is None:
+        others = self.open_loads.list_of_session(load.session_id)
+        if load.plan.sends is None or any(other.state not in ABANDONED_STATES for other in others):
             return self._move(load, LoadEvent.MUST_SETTLE)
         effects: list[Effect] = []
         oldest = (
@@ -438,19 +403,33 @@ class LoadMachine:
         return effects + self._apply_earlier_events(load)
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
-        """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
+        """Act on what happened before the client got its answer: a prompt, or the agent's end."""
         is_in_turn = self._session_entries.sessions.is_in_turn(load.session_id)
-        other_loads = [
-            other for other in self.open_loads.list_of_session(load.session_id) if other.state not in ABANDONED_STATES
-        ]
-        last_event = LoadEvent.ENDED if self._has_agent_ended else LoadEvent.MUST_SETTLE if other_loads else None
         is_unsettled = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
-        if not is_unsettled or not (is_in_turn or last_event is not None):
+        if not is_unsettled or not (is_in_turn or self._has_agent_ended):
             return []
         if first := self.answered_loads.ask_for_comparison(load.session_id):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
-        return effects + (self._move(load, last_event) if last_event is not None else [])
+        return effects + (self._move(load, LoadEvent.ENDED) if self._has_agent_ended else [])
+
+    def record_new(self, session_id: str) -> list[Effect]:
+        """The session is opened again: record what is new until now, unless its last replay is cut in the middle. Then
+        nobody knows what is new, and the next replay has it too."""
+        load = self.open_loads.find_unsettled(session_id)
+        if load is None or load.state is not LoadState.ANSWERED or load.compared is None:
+            return []
+        return self.answered_loads.record_new(load) if not load.compared.comparison.is_in_middle else []
+
+    def leave_to_next_load(self, next_load: Load) -> list[Effect]:
+        """The agent is asked to open a session again: its last load is over, and what comes now is the next one's."""
+        load = self.open_loads.find_unsettled(next_load.session_id)
+        if load is None or load.state is not LoadState.ANSWERED:
+            return self.settle_session(next_load.session_id)
+        next_load.earlier_first_line = load.first_line
+        if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
+            return self._move(load, LoadEvent.MUST_SETTLE)
+        return [*self.answered_loads.release_updates(load.session_id), *self._move(load, LoadEvent.DROPPED)]
 
     def settle_session(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
@@ -486,7 +465,7 @@ class LoadMachine:
         """The session was deleted: stop showing its past, and forget its load."""
         self._handovers.forget_session(session_id)
         load = self.open_loads.find_unsettled(session_id)
-        effects = self._move(load, LoadEvent.DELETED) if load is not None else []
+        effects = self._move(load, LoadEvent.DROPPED) if load is not None else []
         return [*effects, *(StopShowingPast(load.request.id) for load in self.open_loads.list_of_session(session_id))]
 
     def end(self, reason: str) -> list[Effect]:
@@ -525,18 +504,16 @@ class LoadMachine:
             return []  # the client has it
         match load.state:
             case LoadState.ASKED:
-                load.uncompared.add(line, is_late=self.open_loads.follows_answer(load))
+                load.uncompared.add(line, is_late=load.follows_answer)
                 return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
+                self.waiting_lines.remember(load, line, is_late=load.follows_answer)
                 return self._send_or_hold_line(load.session_id, line)
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
+                self.waiting_lines.remember(load, line, is_late=load.follows_answer)
                 return []
-            case LoadState.QUEUED | LoadState.SHOWING_PAST | LoadState.STOPPING:
-                # After the last load that holds lines, like all of the session: loads may be answered in another order.
-                holder = self.waiting_lines.find_holder(load.session_id) or load
-                holder.after_response.hold(line, update)
+            case LoadState.SHOWING_PAST | LoadState.STOPPING:
+                load.after_response.hold(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
                 return self.answered_loads.handle_update(load, line, update)
@@ -567,17 +544,15 @@ class LoadMachine:
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
-        """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited
-        and after the past that is being shown: the agent may need the client's answer to give its own. Nothing else
-        comes before it if the client does not want the past."""
+        """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
+        the agent may need the client's answer to give its own. Nothing else comes before it if the client does not want
+        the past."""
         load = self.waiting_lines.find_holder(session_id)
         if load is None or load.state is not LoadState.ASKED:
             return self.send_in_order(session_id, line)
-        effects: list[Effect] = []
-        for other in self.open_loads.list_of_session(load.session_id):
-            if other.state is LoadState.ASKED and other.uncompared and other.plan.wants_past:
-                effects += self._move(other, LoadEvent.CANNOT_WAIT)
-        return [*effects, *self._send_waiting_lines(load), *self._send_after_earlier_past(load, [line])]
+        passes = load.uncompared and load.plan.wants_past
+        effects = self._move(load, LoadEvent.CANNOT_WAIT) if passes else self._send_waiting_lines(load)
+        return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line, or hold it until after the answer to a load of its session that holds lines."""
@@ -593,21 +568,10 @@ class LoadMachine:
             return []
         return self._move(load, LoadEvent.CANNOT_WAIT)
 
-    def _send_after_earlier_past(self, load: Load, lines: list[bytes]) -> list[Effect]:
-        """Send lines of a load, or let them wait for an earlier request of the session whose past is
-        not shown yet."""
-        earlier = self.waiting_lines.find_earlier_showing(load)
-        if earlier is None:
-            return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
-        for line in lines:
-            earlier.after_response.hold(line)
-        return []
-
     def _send_waiting_lines(self, load: Load) -> list[Effect]:
-        """Send the lines that waited for this load's answer and for earlier ones of its session, or let them wait for
-        an earlier request of the session whose past is not shown yet."""
+        """Send the lines that waited for this load's answer."""
         lines: list[bytes] = []
-        for line, update in self.waiting_lines.take(load):
+        for line, update in load.before_response.take() + load.after_response.take():
             if update is None:
                 lines.append(line)
             elif load.compared is not None:
@@ -615,7 +579,11 @@ class LoadMachine:
             else:
                 self.waiting_lines.remember(load, line, is_late=True)
                 lines.append(line)
-        return self._send_after_earlier_past(load, lines)
+        return _send(lines)
+
+
+def _send(lines: list[bytes]) -> list[Effect]:
+    return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
 
 
 def _add_unechoed(load: Load, prompt: Request | None) -> None:

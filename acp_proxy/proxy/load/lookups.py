@@ -67,16 +67,26 @@ class Lookups:
         self._decided_again: set[RequestId] = set()
         """The requests of ``look_up_if_unopened`` that were looked up, and are decided on once more."""
 
+    def is_in_use(self, id: RequestId) -> bool:
+        """Whether an open load, or a request that is being looked up, has this id."""
+        return id in self._machine.open_loads or id in self._pending
+
+    def is_looked_up(self, session_id: str) -> bool:
+        """Whether a request about this session is being looked up."""
+        return any(acp.session_id(request.params) == session_id for request, _ in self._pending.values()) or any(
+            load.session_id == session_id for load, _, _ in self._refused_prompts.values()
+        )
+
     def look_up_to_open(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
         is_ours = self._is_served_here(request)
-        if request.id in self._machine.open_loads or request.id in self._pending:
+        if self.is_in_use(request.id):
             in_use = own_messages.refuse(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
         self._pending[request.id] = request, line
         client_id = self._copy_ids.find_client_id(session_id)
         return [
-            *self._machine.settle_session(session_id),
+            *self._machine.record_new(session_id),
             FindSession(request.id, session_id, only_here=is_ours, client_id=client_id),
         ]
 
@@ -84,7 +94,7 @@ class Lookups:
         """A request that reaches the agent, such as a delete: it may know the session by another id. None: it passes
         unchanged."""
         session_id = acp.session_id(request.params)
-        if session_id is None or request.id in self._pending or request.id in self._machine.open_loads:
+        if session_id is None or self.is_in_use(request.id):
             return None
         self._pending[request.id] = request, line
         return [FindSession(request.id, session_id, only_here=False)]
@@ -120,11 +130,10 @@ class Lookups:
 
         None: it passes unchanged and unnoticed.
         """
-        if request.id in self._machine.open_loads or request.id in self._pending or self._machine.open_loads.are_many:
+        if self.is_in_use(request.id) or self._machine.open_loads.are_many:
             return None
-        settle_effects = self._machine.settle_session(session_id)
         plan = plan_passing(request.method, renames=False)
-        return [*settle_effects, *self._begin_load(line, Load(request, session_id, plan, has_transcript=True))]
+        return self._begin_load(line, Load(request, session_id, plan, has_transcript=True))
 
     def handle_found(self, session: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
@@ -263,16 +272,21 @@ class Lookups:
 
     def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
+        settle_effects = self._machine.leave_to_next_load(load)
         if load.plan.sends is None:
-            return self._machine.show_transcript(load)
+            return [*settle_effects, *self._machine.show_transcript(load)]
         if load.plan.sends == acp.NEW:
-            return self._machine.follow(load)
+            return [*settle_effects, *self._machine.follow(load)]
         try:
             request_effects = self._send_request(line, load)
         except ValueError as problem:
             id = load.request.id
-            return [CloseTranscript(id), own_messages.refuse(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
-        return [*self._machine.follow(load), *request_effects]
+            return [
+                *settle_effects,
+                CloseTranscript(id),
+                own_messages.refuse(id, jsonrpc.INVALID_PARAMS, f"params: {problem}"),
+            ]
+        return [*settle_effects, *self._machine.follow(load), *request_effects]
 
     def _send_request(self, line: bytes, load: Load) -> list[Effect]:
         """Send the agent a load's request, with the method of its plan. ``line``: the client's. Raises ValueError."""

@@ -7,10 +7,9 @@ is settled. *Answered* alone means that the client has its answer, as in ``LoadS
 It decides which loads there are and in which order, and changes none of them: ``LoadMachine`` does, and calls it.
 """
 
-from acp_proxy.comparison.repeated_replays import count_rest
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, LoadState
+from acp_proxy.proxy.load.states import ABANDONED_STATES, LoadState
 
 HOLDING_LIMIT = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
@@ -30,12 +29,6 @@ class OpenLoads:
         """By session: the last load that was answered, until it is settled."""
         self._open: dict[RequestId, Load] = {}
         """The open loads by request id, in the order in which they were sent."""
-        self._answered_by_agent: list[Load] = []
-        """The open and unsettled loads that the agent has answered, in the order of its answers."""
-        self._following_answer: set[RequestId] = set()
-        """The request ids of those open loads whose session has had another load answered since they were sent."""
-        self._first_lines: dict[str, bytes] = {}
-        """By session: how the last replay began, while a request is open."""
 
     def __contains__(self, id: RequestId) -> bool:
         return id in self._open
@@ -67,26 +60,22 @@ class OpenLoads:
         of_session = self.list_of_session(load.session_id)
         return of_session[: of_session.index(load)] if load in of_session else []
 
+    def is_being_opened(self, session_id: str) -> bool:
+        """Whether the client waits for the answer to a load of this session, unless it has cancelled that and the agent
+        may leave it out."""
+        return any(load.holds_lines or load.state is LoadState.PASSING for load in self.list_of_session(session_id))
+
     def find_current(self, session_id: str) -> Load | None:
         """The load to which the session's updates belong now, or None if they are simply new.
 
         An update names its session, never the request for which the agent sends it. Agents work on one request after
         another, so it belongs to the oldest one that the agent has not answered. If there is none, it is late, and
-        belongs to the last one that the agent has answered, whatever was asked first.
+        belongs to the one that it has answered.
         """
-        expected = (
-            load
-            for load in self.list_of_session(session_id)
-            if load.awaits_agents_answer and load.state not in ABANDONED_STATES
-        )
-        return next(expected, None) or next(
-            (
-                load
-                for load in reversed(self._answered_by_agent)
-                if load.session_id == session_id and self._is_kept(load)
-            ),
-            None,
-        )
+        loads = self.list_of_session(session_id)
+        expected = [load for load in loads if load.awaits_agents_answer and load.state not in ABANDONED_STATES]
+        agreed = [load for load in loads if not load.awaits_agents_answer]
+        return next(iter(expected + agreed), None) or self._unsettled.get(session_id)
 
     def find_unsettled(self, session_id: str | None) -> Load | None:
         """The session's load that was answered and is not settled."""
@@ -100,25 +89,10 @@ class OpenLoads:
         """Whether the session's updates belong to a load (``find_current``), which finds out whether they are new."""
         return bool(self) and self.find_current(session_id) is not None
 
-    def follows_answer(self, load: Load) -> bool:
-        """Whether the agent has answered another load of its session since this one was sent, so that what it sends may
-        follow that answer."""
-        return load.request.id in self._following_answer or any(
-            not other.awaits_agents_answer for other in self.list_of_session(load.session_id)
-        )
-
-    def may_replay_again(self, load: Load) -> bool:
-        """Whether the agent may replay the session again, for another open load."""
-        other_loads = (other for other in self.list_of_session(load.session_id) if other is not load)
-        return any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in other_loads)
-
     @property
     def are_many(self) -> bool:
         """Whether no more requests can be opened at once."""
         return sum(load.holds_lines for load in self._open.values()) >= HOLDING_LIMIT
-
-    def _is_kept(self, load: Load) -> bool:
-        return self._unsettled.get(load.session_id) is load or self._open.get(load.request.id) is load
 
     # --- what becomes of them
 
@@ -129,17 +103,11 @@ class OpenLoads:
             oldest = next(iter(self._open))
             if not self._open[oldest].holds_lines:
                 del self._open[oldest]
-                self._following_answer.discard(oldest)
-
-    def set_answered_by_agent(self, load: Load) -> None:
-        """The agent has answered a load: what it sends from here on follows this answer, whatever was asked first."""
-        self._answered_by_agent = [other for other in self._answered_by_agent if self._is_kept(other)]
-        self._answered_by_agent.append(load)
 
     def set_answered_to_client(self, load: Load) -> None:
-        """The client has its answer to a load. What the agent sends from now on may belong to this or to later ones."""
-        self._remove_open(load)
-        self._following_answer |= {other.request.id for other in self.list_of_session(load.session_id)}
+        """The client has its answer to a load, or gets none."""
+        if self._open.get(load.request.id) is load:
+            del self._open[load.request.id]
 
     def add_unsettled(self, load: Load) -> Load | None:
         """Keep a load that is answered, until it is settled.
@@ -159,21 +127,6 @@ class OpenLoads:
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""
-        self._remove_open(load)
+        self.set_answered_to_client(load)
         if self._unsettled.get(load.session_id) is load:
             del self._unsettled[load.session_id]
-
-    def _remove_open(self, load: Load) -> None:
-        if self._open.get(load.request.id) is load:
-            del self._open[load.request.id]
-            self._following_answer.discard(load.request.id)
-        if not self.list_of_session(load.session_id):
-            self._first_lines.pop(load.session_id, None)
-
-    def swap_first_line(self, load: Load) -> bytes:
-        """The first line of what the agent sent for the request of this session that it answered before this one; empty
-        if none is known. From now on, this load's counts."""
-        earlier_line, items = self._first_lines.get(load.session_id, b""), load.uncompared.items
-        if items:
-            self._first_lines[load.session_id] = items[count_rest(items, earlier_line)][0]
-        return earlier_line

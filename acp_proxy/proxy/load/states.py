@@ -3,8 +3,8 @@
 Two rules hold for this package, whose code runs only under the lock on deciding (``Relay`` has it):
 
 - The constructor of a ``Load`` chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes,
-  and the ``state`` only in ``_move``, as ``TRANSITIONS`` says. What they hold is changed by three more: the buffers of
-  lines by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``AnsweredLoads``, and echoed prompts are removed
+  and the ``state`` only in ``_move``, as ``TRANSITIONS`` says. What they hold is changed by three more: ``uncompared``
+  by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``AnsweredLoads``, and echoed prompts are removed
   from the latter by the ``ReplayInTurn`` that it calls.
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.
@@ -19,8 +19,8 @@ the client at once. The client may cancel, and agents then answer, or replay and
 comes for a cancelled request must not be taken for the next one.
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
-own, and sends the transcript if that is to be shown. The past of a session is shown for one load at a time. What the
-agent sends meanwhile is held, and leaves after the answer.
+own, and sends the transcript if that is to be shown. What the agent sends meanwhile is held, and leaves after the
+answer.
 
 **Answered.** The client has its answer. Agents replay the rest of the past after it, so everything is compared until
 the next prompt. What is new then is recorded. In the turn that follows, everything is new except a replay that still
@@ -47,7 +47,6 @@ class LoadState(enum.Enum):
     ABANDONED = (
         "the same, and the agent has answered a later request, or worked through a turn: it sends nothing for this one"
     )
-    QUEUED = "the agent has agreed; the past is shown for another load of this session first"
     SHOWING_PAST = "the agent has agreed; ``run`` compares, and sends the transcript if that is shown"
     STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     ANSWERED = "the client has its answer; what the agent sends until the next prompt is compared"
@@ -65,11 +64,10 @@ class LoadEvent(enum.Enum):
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCEL_REQUESTED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
-    MAY_SHOW_PAST = "the past is shown for no other load of this session"
     PAST_SHOWN = "``run`` has compared, and sent the transcript if that is shown"
     PROMPTED = "the client has sent a prompt"
-    MUST_SETTLE = "the session is closed, rewound or opened again, too many are open, or the agent was not asked"
-    DELETED = "the session was deleted"
+    MUST_SETTLE = "the session is closed or rewound, too many are open, or the agent was not asked"
+    DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     TURN_ENDED = "no prompt of this session is open any more"
     ENDED = "the agent has ended"
 
@@ -78,7 +76,6 @@ class Action(enum.Enum):
     """What a transition does."""
 
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
-    SHOW_NEXT = "show the past for the next load of the session, unless that is done for one already"
     SHOW_PAST = "have ``run`` compare, and send the transcript if that is shown"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP_SHOWING = "stop showing the past"
@@ -87,7 +84,7 @@ class Action(enum.Enum):
     SEND_UNCOMPARED = "send the client what the agent sent, which may say why it refuses"
     DROP_UNCOMPARED = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
-    SEND_WAITING = "send the client the lines that wait for its answer, or let them wait for an earlier request's"
+    SEND_WAITING = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error"
     ANSWER_AFTER_PAST = "send the client what follows the past: the tail, the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
@@ -113,25 +110,23 @@ class StateRules(NamedTuple):
     holds_lines: bool = False
 
 
-_OPEN_ACTIONS = (Action.BECOME_ANSWERED, Action.SHOW_NEXT)
-_END_ACTIONS = (Action.FORGET, Action.SHOW_NEXT)
-_DELETED_MOVE = (LoadState.OVER, _END_ACTIONS)
-"""Nothing of a deleted session is recorded or shown any more, so nothing is settled."""
+_DROPPED_MOVE = (LoadState.OVER, (Action.FORGET,))
+"""Nothing is settled."""
 _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING)
 
 _PASSING_MOVES: Moves = {
     LoadEvent.AGREED: (
         LoadState.ANSWERED,
-        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_OPEN_ACTIONS),
+        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.BECOME_ANSWERED),
     ),
-    LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS)),
-    LoadEvent.ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS)),
+    LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
+    LoadEvent.ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
 """A load that passes holds nothing, so the agent's answer is the client's, whatever the client did."""
 _CANCELLED_MOVES: Moves = {
-    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, *_OPEN_ACTIONS)),
-    LoadEvent.REFUSED: (LoadState.OVER, _END_ACTIONS),
-    LoadEvent.ENDED: (LoadState.OVER, _END_ACTIONS),
+    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, Action.BECOME_ANSWERED)),
+    LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
+    LoadEvent.ENDED: (LoadState.OVER, (Action.FORGET,)),
 }
 """The client has its answer, but an agent that answers all the same has opened the session."""
 
@@ -141,10 +136,10 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         holds_lines=True,
         moves={
             # Nothing is sent yet: whose past is shown is known when ``run`` has compared.
-            LoadEvent.AGREED: (LoadState.QUEUED, (Action.RECORD_OPENED, Action.SHOW_NEXT)),
+            LoadEvent.AGREED: (LoadState.SHOWING_PAST, (Action.RECORD_OPENED, Action.SHOW_PAST)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
-                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS),
+                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET),
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
             LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_ANEW)),
@@ -157,7 +152,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             LoadEvent.CANCEL_REQUESTED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
             LoadEvent.ENDED: (
                 LoadState.OVER,
-                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS),
+                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET),
             ),
         },
     ),
@@ -188,10 +183,9 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             # What came is kept: it belongs to the next request if the agent does not answer this one.
             LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_WAITING)),
             # The agent's thread has the output now, so the client's answer need not wait for it.
-            LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, *_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
-            LoadEvent.REFUSED: (LoadState.OVER, (*_CANCEL_ACTIONS, *_END_ACTIONS)),
-            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, _CANCEL_ACTIONS),
-            LoadEvent.ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, *_END_ACTIONS)),
+            LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.BECOME_ANSWERED)),
+            LoadEvent.REFUSED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
+            LoadEvent.ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
         },
     ),
     LoadState.CANCELLED: StateRules(
@@ -204,18 +198,13 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         },
     ),
     LoadState.ABANDONED: StateRules(awaits_agents_answer=True, moves=_CANCELLED_MOVES),
-    LoadState.QUEUED: StateRules(
-        holds_lines=True,
-        moves={
-            # To show the past twice at once would mix the lines in the client.
-            LoadEvent.MAY_SHOW_PAST: (LoadState.SHOWING_PAST, (Action.SHOW_PAST,)),
-            LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
-        },
-    ),
     LoadState.SHOWING_PAST: StateRules(
         holds_lines=True,
         moves={
-            LoadEvent.PAST_SHOWN: (LoadState.ANSWERED, (Action.ANSWER_AFTER_PAST, Action.SEND_WAITING, *_OPEN_ACTIONS)),
+            LoadEvent.PAST_SHOWN: (
+                LoadState.ANSWERED,
+                (Action.ANSWER_AFTER_PAST, Action.SEND_WAITING, Action.BECOME_ANSWERED),
+            ),
             # ``run`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.STOP_SHOWING, Action.RESERVE_OUTPUT)),
         },
@@ -224,31 +213,31 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         holds_lines=True,
         moves={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
-            LoadEvent.PAST_SHOWN: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, Action.BECOME_ANSWERED)),
+            LoadEvent.PAST_SHOWN: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, Action.BECOME_ANSWERED)),
         },
     ),
     LoadState.ANSWERED: StateRules(
         moves={
             LoadEvent.PROMPTED: (LoadState.TURN, (Action.SETTLE,)),
-            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
-            LoadEvent.DELETED: _DELETED_MOVE,
-            LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
+            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
+            LoadEvent.DROPPED: _DROPPED_MOVE,
+            LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
         },
     ),
     LoadState.TURN: StateRules(
         moves={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
-            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
-            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
-            LoadEvent.DELETED: _DELETED_MOVE,
-            LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, Action.FORGET)),
+            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.END_TURN, Action.FORGET)),
+            LoadEvent.DROPPED: _DROPPED_MOVE,
+            LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, Action.FORGET)),
         },
     ),
     LoadState.OVER: StateRules(moves={}),
 }
 
-CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLING, LoadState.CANCELLED})
+CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""

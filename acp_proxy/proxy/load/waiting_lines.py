@@ -27,33 +27,9 @@ class WaitingLines:
     # --- what waits for which load
 
     def find_holder(self, session_id: str | None) -> Load | None:
-        """The load for whose answer the session's lines wait: the latest one that holds lines, so that nothing
-        overtakes the past that is shown."""
+        """The load for whose answer the session's lines wait."""
         loads = self._open_loads.list_of_session(session_id) if session_id is not None else []
-        return next((load for load in reversed(loads) if load.holds_lines), None)
-
-    def move_to_earlier(self, load: Load) -> bool:
-        """Let what waits for a load wait for an earlier one of its session that holds lines; returns whether there is
-        one."""
-        earlier = (other for other in reversed(self._open_loads.list_earlier(load)) if other.holds_lines)
-        holder = next(earlier, None)
-        if holder is not None:
-            for line, update in load.before_response.take() + load.after_response.take():
-                holder.after_response.hold(line, update)
-        return holder is not None
-
-    def find_earlier_showing(self, load: Load) -> Load | None:
-        """The last load of its session before this one that the agent has answered, and whose past is not shown
-        yet."""
-        earlier = reversed(self._open_loads.list_earlier(load))
-        return next((other for other in earlier if other.holds_lines and not other.awaits_agents_answer), None)
-
-    def take(self, load: Load) -> list[tuple[bytes, object]]:
-        """Take what waits for this load's answer, and for earlier ones of its session: what came after
-        the last of them whose past is not shown yet."""
-        earlier_loads, showing = self._open_loads.list_earlier(load), self.find_earlier_showing(load)
-        loads = earlier_loads[earlier_loads.index(showing) + 1 :] if showing is not None else earlier_loads
-        return [item for other in [*loads, load] for item in other.before_response.take() + other.after_response.take()]
+        return next((load for load in loads if load.holds_lines), None)
 
     def remember(self, load: Load, line: bytes, *, is_late: bool) -> None:
         """Remember a line that passes, to compare it when the next prompt comes. ``is_late``: after the agent's
@@ -69,8 +45,7 @@ class WaitingLines:
         load = self._open_loads.find_by_id(id)
         if load is None or not load.agent_may_replay:
             return False
-        session_loads = self._open_loads.list_of_session(load.session_id)
-        return any(update is not None for other in session_loads for _, update in other.after_response.items)
+        return any(update is not None for _, update in load.after_response.items)
 
     def find_session_of_held_request(self, cancel: Notification) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels, or None."""

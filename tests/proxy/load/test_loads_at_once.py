@@ -1,7 +1,6 @@
 """While the past is shown: updates and prompts, other loads, deletes, the agent's end, too many held updates."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -9,8 +8,6 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.proxy.effects import (
     CloseTranscript,
     DeleteSession,
-    RecordMessage,
-    ReserveOutput,
     ShowPast,
     StopShowingPast,
 )
@@ -55,16 +52,7 @@ from tests.proxy.load.loading import (
 # Messages while the past is shown.
 
 
-def test_updates_of_a_resume_wait_until_the_past_of_the_session_is_shown() -> None:
-    talk = showing_past(SimulatedSession(says=PAST))
-    talk.client.say(resume(2, "s"))
-    assert talk.agent.say(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
-    talk.send_past(1, *PAST)
-    assert talk.end_past(1).to_client == line(result(1, {}), *TURN_ONE, commands("s", "x"))
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
-
-
-@pytest.mark.parametrize("method", ["session/set_mode", "session/resume", "_vendor/x"])
+@pytest.mark.parametrize("method", ["session/set_mode", "_vendor/x"])
 def test_answers_outside_a_turn_do_not_wait_for_a_load(method: str) -> None:
     talk = showing_past()
     talk.client.say(request(2, method, {"sessionId": "s"}))
@@ -176,39 +164,16 @@ def test_two_sessions_are_loaded_at_once() -> None:
 # --- the same session twice
 
 
-def test_a_second_load_of_a_session_waits_until_the_past_is_shown_for_the_first() -> None:
-    talk = showing_past()
-    talk.agent.say(chunk("s", "one"))
-    assert talk.client.say(load(2, "s")).to_agent == line(resume(2, "s"))
-    assert talk.agent.say(result(2, {"second": 1}), chunk("s", "two")).asked == []
-    step = talk.end_past(1)
-    assert step.to_client == line(result(1, {}), chunk("s", "one"))
-    assert [each for each in step.asked if isinstance(each, ShowPast)] == [ShowPast(make_request_id(2))]
-    talk.agent.say(chunk("s", "three"))
-    assert talk.end_past(2).to_client == line(result(2, {"second": 1}), chunk("s", "two"), chunk("s", "three"))
-    assert talk.open_transcripts == []
-
-
-def test_the_past_is_shown_for_three_loads_of_a_session_one_after_another() -> None:
-    talk = about_to_load()
-    talk.client.say(load(1, "s"), load(2, "s"), load(3, "s"))
-    talk.agent.say(result(2, {}), result(1, {}), result(3, {}))
-    assert talk.being_shown == [make_request_id(2)]
-    assert talk.end_past(2).asked == [ShowPast(ONE)]
-    assert talk.end_past(1).asked == [ShowPast(make_request_id(3))]
-    talk.end_past(3)
-    assert talk.all.to_client.endswith(line(result(2, {}), result(1, {}), result(3, {})))
-
-
 def test_the_end_of_a_turn_that_two_loads_replay_under_other_ids_is_recorded_once() -> None:
     cut, user = prompt(90, "s", "mend it"), TURN_ONE[0]
     first, second = (update("s", "tool_call", toolCallId=id, title="Read") for id in ("a", "b"))
     talk = about_to_load(SimulatedSession(says=(cut,), open=False), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
-    talk.agent.say(user, first, result(1, {}), user, second, result(2, {}))
+    talk.agent.say(user, first, result(1, {}))
     assert kept_lines(talk.end_past(1)) == [agent_kept("s", first)]
-    talk.end_past(2)  # compared with the transcript as it was when it was looked up
     talk.stored["s"] = SimulatedSession(says=(cut, first))
+    talk.agent.say(user, second, result(2, {}))
+    talk.end_past(2)
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
@@ -223,53 +188,16 @@ def test_what_another_process_has_recorded_since_a_load_is_not_recorded_again() 
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
-def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_was_asked_first() -> None:
-    talk = about_to_load(SimulatedSession(says=PAST, complete=False))
-    talk.client.say(load(1, "s"), load(2, "s"))
-    talk.agent.say(result(2, {}), *TURN_ONE, *TURN_TWO)
-    talk.end_past(2, rule=Rule.MORE)
-    first, *others = (*TURN_ONE, *TURN_TWO)
-    talk.agent.say(result(1, {}), first)
-    told = talk.end_past(1, rule=Rule.MORE)
-    assert told.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
-    assert talk.agent.say(*others).to_client == b""
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
-
-
-def test_the_rest_of_two_replays_is_shown_and_recorded_once_if_the_later_load_is_answered_first() -> None:
-    elsewhere: list[Said] = [chunk("s", "elsewhere", "user_message_chunk"), chunk("s", "A turn made elsewhere.")]
-    first, *rest = [*TURN_ONE, *TURN_TWO, *elsewhere]
-    others = [line(each).replace(b'"content"', b'"messageId":"another","content"').strip() for each in rest]
-    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
-    talk.client.say(load(1, "s"), load(2, "s"))
-    talk.agent.say(first, first, result(2, {}))
-    talk.end_past(2, rule=Rule.LESS)
-    talk.agent.say(*rest, result(1, {}))
-    assert talk.end_past(1, rule=Rule.SAME).to_client == line(first, *rest, result(1, {}))
-    assert talk.agent.say(*others).to_client == b""
-    assert talk.agent.say(rest[-1], GREETING).to_client == line(rest[-1], GREETING), (
-        "each thing comes once more, not twice"
-    )
-    kept = kept_lines(talk.client.say(prompt(3, "s")))
-    assert kept[:2] == [agent_kept("s", each) for each in elsewhere]
-
-
 @pytest.mark.parametrize("cancels", [False, True], ids=["two loads at once", "a load, its cancel, and a load"])
-@pytest.mark.parametrize("is_told", [False, True], ids=["in the replay", "between the answers"])
-def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its_beginning(
-    cancels: bool, is_told: bool
-) -> None:
+def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its_beginning(cancels: bool) -> None:
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), *([cancel(1)] if cancels else []), load(2, "s"))
     first, *others = (*TURN_ONE, *TURN_TWO)
     talk.agent.say(first, result(1, {}))  # as gemini replays: one message before the answer, the rest after it
-    if is_told and not cancels:
+    if not cancels:
         talk.end_past(1, rule=Rule.LESS)
     talk.agent.say(*others, first)
-    step = talk.agent.say(result(2, {}))
-    if not is_told and not cancels:
-        step = talk.end_past(1, rule=Rule.LESS)
-    [wanted] = [each for each in step.asked if isinstance(each, ShowPast)]
+    [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, ShowPast)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
     step = talk.end_past(2, rule=Rule.SAME)
     assert step.to_client.endswith(line(first, *others, result(2, {})))
@@ -335,105 +263,6 @@ def test_what_is_new_is_shown_where_the_rest_of_a_replay_says_the_same_further_o
     talk.end_past(2)
     shown = talk.agent.say(*new, *(others if comes else ())).to_client + talk.client.say(prompt(3, "s")).to_client
     assert shown == line(*new)
-
-
-def with_ids(*said: Said) -> list[Said]:
-    """Updates of the agent, each with a ``messageId`` of its own."""
-    return [with_id(each, number) for number, each in enumerate(said)]
-
-
-def with_id(said: Said, number: int) -> Said:
-    message: dict[str, Any] = json.loads(line(said))
-    message["params"]["update"]["messageId"] = str(number)
-    return message
-
-
-@pytest.mark.parametrize(
-    ("sent", "ids"),
-    [
-        ("0 1 0 2 3 1 2 3 A A", (1, 2)),
-        ("0 1 0 2 3 1 2 3 A A", (2, 1)),
-        ("0 1 0 2 1 3 A 2 3 A", (1, 2)),
-        ("0 1 0 2 1 3 A 2 3 A", (2, 1)),
-        ("0 0 1 2 0 1 3 A 2 1 3 A 2 3 A", (1, 2, 3)),
-        ("0 0 1 2 0 1 3 A 2 1 3 A 2 3 A", (2, 3, 1)),
-        ("0 1 0 1 A 2 3 A 2 3", (1, 2)),  # it answers within its replay
-        ("0 1 0 1 A 2 3 A 2 3", (2, 1)),
-    ],
-)
-def test_replays_whose_lines_come_mixed_are_shown_once_each(sent: str, ids: tuple[int, ...]) -> None:
-    """claude-agent-acp works on several loads at once. ``sent``: lines of the replay, and answers to ``ids``."""
-    past = with_ids(*TURN_ONE, *TURN_TWO)
-    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
-    talk.client.say(*(load(id, "s") for id in sorted(ids)))
-    answers = iter(ids)
-    for item in sent.split():
-        if item != "A":
-            assert talk.agent.say(past[int(item)]).to_client == b""
-            continue
-        talk.agent.say(result(id := next(answers), {}))
-        agents, transcripts = line(*past, result(id, {})), line(result(id, {}))
-        assert talk.end_past(id).to_client in (agents, transcripts)
-    assert kept_lines(talk.client.say(prompt(9, "s"))) == [client_kept("s", prompt(9, "s"))]
-
-
-@pytest.mark.parametrize("sent", ["0 1 2 3 0 1 4 A 2 3 4 A", "0 1 2 0 3 1 2 4 A 3 4 A", "0 1 2 3 4 A 0 1 2 3 4 A"])
-def test_a_chunk_that_comes_twice_in_a_message_is_in_each_of_two_mixed_replays(sent: str) -> None:
-    """``sent``: as above."""
-    words = [chunk("s", text) for text in ("Ha. ", "Ha. ", "That is funny, and done.")]
-    question, look = TURN_ONE[0], chunk("s", "Let me look at the code first.")
-    past = [*with_ids(question, look), *(with_id(each, 2) for each in words)]
-    talk = about_to_load(SimulatedSession(says=(PAST[0], look, *words, prompt_answer(90))), LOADS)
-    talk.client.say(load(1, "s"), load(2, "s"))
-    ids = iter((1, 2))
-    for item in sent.split():
-        if item != "A":
-            talk.agent.say(past[int(item)])
-            continue
-        talk.agent.say(result(id := next(ids), {}))
-        assert talk.end_past(id).to_client in (line(*past, result(id, {})), line(result(id, {})))
-    assert kept_lines(talk.client.say(prompt(9, "s"))) == [client_kept("s", prompt(9, "s"))]
-
-
-@pytest.mark.parametrize("answer", ["All the tests have passed.", "Done."])
-@pytest.mark.parametrize("sent", ["0 1 0 2 1 3 A1 2 3 A2", "0 1 0 2 1 3 A2 2 3 A1", "0 1 2 3 0 A1 1 2 3 A2"])
-def test_a_turn_made_elsewhere_comes_after_two_mixed_replays(sent: str, answer: str) -> None:
-    """``sent``: as above, with the ids of the loads that are answered. The rest of each replay has come."""
-    said = (*TURN_ONE, TURN_TWO[0], chunk("s", answer))
-    past = with_ids(*said)
-    turns = (*PAST[:4], said[3], PAST[5])
-    talk = about_to_load(SimulatedSession(says=turns), LOADS)
-    talk.client.say(load(1, "s"), load(2, "s"))
-    for item in sent.split():
-        if item[0] == "A":
-            talk.agent.say(result(int(item[1:]), {}))
-            talk.end_past(int(item[1:]))
-        else:
-            talk.agent.say(past[int(item)])
-    elsewhere = [with_id(said[2], 8), with_id(said[3], 9)]
-    shown = talk.agent.say(*elsewhere).to_client
-    step = talk.client.say(prompt(9, "s"))
-    assert shown + step.to_client == line(*elsewhere)
-    assert kept_lines(step)[:-1] == [agent_kept("s", each) for each in elsewhere]
-
-
-@pytest.mark.parametrize("sent", ["0 0 1 1 2 2 3 3 A1 A2", "0 1 0 2 3 1 2 A1 3 A2", "0 0 1 1 2 3 A2 2 3 A1"])
-def test_a_transcript_that_two_mixed_replays_begin_has_each_line_once(sent: str) -> None:
-    """``sent``: as above. The session has no transcript, so the lines pass."""
-    past = with_ids(*TURN_ONE, *TURN_TWO)
-    talk = about_to_load(SimulatedSession(has_transcript=False), LOADS)
-    talk.client.say(load(1, "s"), load(2, "s"))
-    recorded: list[RecordMessage] = []
-    for item in sent.split():
-        step = talk.agent.say(result(int(item[1:]), {}) if item[0] == "A" else past[int(item)])
-        recorded += kept_lines(step)
-        if recorded:
-            says = tuple(json.loads(entry.raw) for entry in recorded)
-            talk.stored["s"] = SimulatedSession(says=says, complete=False)
-        for id in list(talk.being_shown):
-            talk.end_past_by_id(id)
-    recorded += kept_lines(talk.client.say(prompt(9, "s")))
-    assert recorded == [*(agent_kept("s", each) for each in past), client_kept("s", prompt(9, "s"))]
 
 
 def test_the_rest_of_a_replay_with_a_call_is_recorded_once_if_it_comes_twice() -> None:
@@ -508,83 +337,6 @@ def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in
     talk.agent.say(error(1, -32800))
     step = talk.agent.say(*TURN_TWO, result(3, {}))  # and never answers the second
     assert step.asked == [ShowPast(make_request_id(3), agent_lines(*TURN_TWO), compares=True)]
-
-
-def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
-    talk = showing_past(SimulatedSession(complete=False))
-    talk.agent.say(chunk("s", "one"))
-    talk.client.say(load(2, "s"))
-    talk.agent.say(chunk("s", "history"))
-    assert talk.agent.say(result(2, {}), chunk("s", "two")).to_client == b""
-    step = talk.end_past(1)
-    assert step.to_client == line(result(1, {}), chunk("s", "one"))
-    started = [each for each in step.asked if isinstance(each, ShowPast)]
-    assert started == [ShowPast(make_request_id(2), agent_lines(chunk("s", "history"), late=True), compares=True)]
-    step = talk.end_past(2, rule=Rule.MORE)
-    assert step.to_client == line(chunk("s", "history"), result(2, {}), chunk("s", "two"))
-    assert talk.open_transcripts == []
-
-
-@pytest.mark.parametrize("others", [[load(2, "s")], [load(2, "s"), load(3, "s")], [load(2, "s"), resume(3, "s")]])
-def test_what_waits_for_the_past_stays_after_it_if_the_agent_asks_before_it_answers_another_load(
-    others: list[Said],
-) -> None:
-    talk = showing_past()
-    said: list[Said] = [chunk("s", "one"), commands("s", "two"), permission(0, "s")]
-    talk.agent.say(said[0])
-    talk.client.say(*others)
-    assert talk.agent.say(*said[1:]).to_client == b""
-    assert talk.end_past(1).to_client == line(result(1, {}), *said)
-
-
-def test_what_the_agent_told_for_two_loads_comes_before_what_it_asks() -> None:
-    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
-    talk.client.say(load(1, "s"), load(2, "s"))
-    said: list[Said] = [*TURN_ONE, commands("s", "two"), permission(0, "s")]
-    assert talk.agent.say(*said).to_client == line(*said)
-
-
-@pytest.mark.parametrize("ending", ["cancelled", "refused"])
-def test_updates_held_by_a_failed_second_load_wait_for_the_first(ending: str) -> None:
-    talk = showing_past()
-    talk.agent.say(chunk("s", "one"))
-    talk.client.say(load(2, "s"))
-    talk.agent.say(commands("s", "two"))
-    step = talk.client.say(cancel(2)) if ending == "cancelled" else talk.agent.say(error(2, -32603))
-    assert [id for id, _ in step.refusals] == [2]
-    assert commands("s", "two") not in map(json.loads, step.to_client.splitlines())
-    assert talk.agent.say(chunk("s", "three"), commands("s", "four")).to_client == b""
-    three = [chunk("s", "three")] if ending == "refused" else []  # otherwise it belongs to the cancelled load
-    assert talk.end_past(1).to_client == line(
-        result(1, {}), chunk("s", "one"), commands("s", "two"), *three, commands("s", "four")
-    )
-
-
-def test_a_load_cancelled_while_the_past_is_shown_makes_way_for_the_next() -> None:
-    talk = showing_past()
-    talk.client.say(load(2, "s"))
-    talk.agent.say(result(2, {}))
-    assert talk.client.say(cancel(1)).asked == [StopShowingPast(ONE), ReserveOutput(ONE), ShowPast(make_request_id(2))]
-    talk.end_past(1)
-    assert talk.end_past(2).to_client == line(result(2, {}))
-
-
-def test_a_load_that_waits_for_another_can_be_cancelled() -> None:
-    talk = showing_past()
-    talk.client.say(load(2, "s"))
-    talk.agent.say(result(2, {}))
-    assert talk.client.say(cancel(2)).refusals == [(2, -32800)]
-    assert talk.open_transcripts == [ONE]
-    step = talk.end_past(1)
-    assert (step.to_client, step.asked) == (line(result(1, {})), [])
-
-
-def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
-    talk = showing_past()
-    talk.client.say(load(2, "s"), load(3, "s"))
-    talk.agent.say(result(2, {}), result(3, {}))
-    assert ShowPast(make_request_id(3)) not in talk.client.say(cancel(2)).asked
-    assert talk.end_past(1).asked == [ShowPast(make_request_id(3))]
 
 
 # --- deletes while the past is shown
@@ -672,19 +424,6 @@ def test_too_many_held_updates_stop_reading_until_the_past_is_shown() -> None:
     assert talk.end_past(1).to_client == line(result(1, {})) + said * 8
     holds_too_much.append(talk.core.holds_too_much)
     assert holds_too_much[-1] is False
-
-
-@pytest.mark.parametrize("waits", ["queued", "cancelled"])
-def test_updates_held_by_a_waiting_load_count_too(waits: str) -> None:
-    talk = showing_past()
-    talk.client.say(load(2, "s"))
-    talk.agent.say(result(2, {}))
-    for _ in range(8):
-        talk.agent.say(big("plan"))
-    assert talk.core.holds_too_much
-    if waits == "cancelled":
-        talk.client.say(cancel(2), cancel(1))
-        assert not talk.core.holds_too_much
 
 
 def test_too_many_updates_before_the_agents_answer_pass_as_its_replay() -> None:

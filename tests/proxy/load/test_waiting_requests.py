@@ -1,0 +1,316 @@
+"""A second load of a session waits for the first one, and what the client asks after it waits behind it."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.proxy.capabilities import AGENT, Modes
+from acp_proxy.proxy.effects import ComparePast, DecideWaiting, FindSession
+from acp_proxy.proxy.load import waiting_requests
+from tests.conversation import (
+    LOADS,
+    RESUMES,
+    CoreConversation,
+    Said,
+    SimulatedSession,
+    agent_kept,
+    cancel,
+    client_kept,
+    delete,
+    error,
+    line,
+    load,
+    make_request_id,
+    notification,
+    permission,
+    prompt,
+    prompt_answer,
+    request,
+    result,
+    resume,
+)
+from tests.proxy.load.loading import GREETING, ONE, PAST, TURN_ONE, TURN_TWO, about_to_load, kept_lines
+
+TWO = make_request_id(2)
+REPLAY: list[Said] = [*TURN_ONE, *TURN_TWO]
+CLOSE = request(9, "session/close", {"sessionId": "s"})
+
+
+def loading_twice(*others: Said, stored: SimulatedSession | None = None) -> CoreConversation:
+    """The agent was asked for the first of two loads, and ``others`` were sent after the second."""
+    talk = about_to_load(stored or SimulatedSession(says=PAST), LOADS)
+    step = talk.client.say(load(1, "s"), load(2, "s"), *others)
+    assert step.to_agent == line(load(1, "s"))
+    return talk
+
+
+def answer_first(talk: CoreConversation) -> bytes:
+    """The agent answers the first load, and its past is shown; what the agent gets then."""
+    assert talk.agent.say(*REPLAY, result(1, {})).to_agent == b""
+    return talk.end_past(1).to_agent
+
+
+def list_answered(talk: CoreConversation) -> list[object]:
+    """The ids of the requests that the client has answers to, after ``initialize``."""
+    told = [json.loads(each) for each in talk.all.to_client.splitlines()]
+    return [message["id"] for message in told if "method" not in message and message["id"] != "initialize"]
+
+
+def test_a_second_load_is_sent_after_the_answer_to_the_first() -> None:
+    talk = loading_twice()
+    talk.agent.say(*REPLAY, result(1, {}))
+    step = talk.end_past(1)
+    assert step.to_client == line(*REPLAY, result(1, {}))
+    assert step.to_agent == line(load(2, "s"))
+    talk.agent.say(*REPLAY, result(2, {"second": 1}))
+    assert talk.end_past(2).to_client == line(*REPLAY, result(2, {"second": 1}))
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
+    assert talk.open_transcripts == []
+
+
+@pytest.mark.parametrize("methods", ["llll", "lrlr", "rlrl"])
+def test_loads_and_resumes_go_in_order_one_by_one(methods: str) -> None:
+    talk = about_to_load(SimulatedSession(says=PAST), {**LOADS, **RESUMES})
+    asked = [(load if method == "l" else resume)(id, "s") for id, method in enumerate(methods, 1)]
+    to_agent = talk.client.say(*asked).to_agent
+    for id, each in enumerate(asked, 1):
+        assert to_agent == line(each)
+        step = talk.agent.say(result(id, {}))
+        if talk.being_shown:
+            step.add(talk.end_past(id))
+        to_agent = step.to_agent
+    assert list_answered(talk) == [1, 2, 3, 4]
+
+
+def test_a_load_waits_while_the_past_is_shown_for_another() -> None:
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    assert talk.client.say(load(2, "s")).done == []
+    assert talk.end_past(1).to_agent == line(load(2, "s"))
+
+
+def test_a_load_that_passes_is_waited_for_too() -> None:
+    talk = CoreConversation(modes=Modes(load=AGENT)).initialize(LOADS)
+    talk.stored["s"] = SimulatedSession(says=PAST)
+    assert talk.client.say(load(1, "s"), load(2, "s")).to_agent == line(load(1, "s"))
+    step = talk.agent.say(*REPLAY, result(1, {}))
+    assert (step.to_client, step.to_agent) == (line(*REPLAY, result(1, {})), line(load(2, "s")))
+    assert talk.agent.say(*REPLAY, result(2, {})).to_client == line(*REPLAY, result(2, {}))
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
+
+
+def test_another_session_does_not_wait() -> None:
+    talk = loading_twice()
+    talk.stored["t"] = SimulatedSession(says=PAST)
+    step = talk.client.say(load(3, "t"), prompt(4, "t"), request(5, "session/list"))
+    assert step.to_agent.startswith(line(load(3, "t"), prompt(4, "t")))
+
+
+def test_without_recording_nothing_waits() -> None:
+    talk = CoreConversation(records=False).initialize(LOADS)
+    assert talk.client.say(load(1, "s"), load(2, "s")).to_agent == line(load(1, "s"), load(2, "s"))
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_is_asked_after_a_load_that_waits_goes_after_it_in_order(is_refused: bool) -> None:
+    mode, vendor = (request(id, method, {"sessionId": "s"}) for id, method in ((4, "session/set_mode"), (5, "_x/y")))
+    talk = loading_twice(prompt(3, "s"), mode, vendor)
+    assert talk.client.say(prompt(6, "s")).done == []
+    sent = talk.agent.say(error(1, -32603)).to_agent if is_refused else answer_first(talk)
+    assert sent == line(load(2, "s"), prompt(3, "s"), mode, vendor, prompt(6, "s"))
+    assert talk.client.say(prompt(7, "s")).to_agent == line(prompt(7, "s"))
+
+
+def test_a_prompt_goes_with_the_last_load_before_it() -> None:
+    talk = loading_twice(prompt(3, "s"), load(4, "s"), prompt(5, "s"))
+    assert answer_first(talk) == line(load(2, "s"), prompt(3, "s"))
+    talk.agent.say(prompt_answer(3))
+    assert talk.agent.say(result(2, {})).to_agent == b""
+    assert talk.end_past(2).to_agent == line(load(4, "s"), prompt(5, "s"))
+
+
+def test_nothing_overtakes_a_load_that_is_compared_first() -> None:
+    """What passed for the first load is compared before the second is looked up."""
+    talk = loading_twice(prompt(3, "s"))
+    talk.agent.say(*TURN_ONE, permission(0, "s"))
+    talk.client.say(result(0, {}))
+    step = talk.agent.say(*TURN_TWO, result(1, {}))
+    assert [type(each) for each in step.asked if isinstance(each, ComparePast | FindSession)] == [
+        ComparePast,
+        FindSession,
+    ]
+    assert step.to_agent == line(load(2, "s"), prompt(3, "s"))
+
+
+def test_nothing_overtakes_a_load_that_is_being_looked_up() -> None:
+    talk = loading_twice()
+    talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
+    assert answer_first(talk) == b""
+    assert talk.client.say(prompt(3, "s"), cancel(2)).to_agent == line(cancel(2))
+    assert talk.finish_lookup(2, SimulatedSession(says=PAST)).to_agent == line(load(2, "s"), prompt(3, "s"))
+
+
+def test_the_rest_of_a_replay_is_not_new_while_the_next_load_is_looked_up() -> None:
+    talk = loading_twice()
+    talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
+    first, *rest = REPLAY
+    talk.agent.say(first, result(1, {}))
+    talk.end_past(1, rule=Rule.LESS)
+    step = talk.agent.say(*rest)
+    assert (step.to_client, step.kept) == (b"", [])
+    talk.finish_lookup(2, SimulatedSession(says=PAST))
+    talk.agent.say(first, result(2, {}))
+    talk.end_past(2, rule=Rule.LESS)
+    assert talk.agent.say(*rest).to_client == b""
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
+
+
+def test_what_is_new_before_the_next_load_is_recorded_before_that_is_looked_up() -> None:
+    talk = loading_twice()
+    talk.agent.say(*REPLAY, result(1, {}), GREETING)
+    step = talk.end_past(1)
+    assert step.to_client == line(*REPLAY, result(1, {}), GREETING)
+    assert agent_kept("s", GREETING) in talk.kept_when_found[TWO]
+
+
+def test_answers_and_cancels_do_not_wait() -> None:
+    cancel_turn = notification("session/cancel", {"sessionId": "s"})
+    talk = loading_twice()
+    talk.agent.say(permission(0, "s"))
+    assert talk.client.say(result(0, {}), cancel_turn).to_agent == line(result(0, {}), cancel_turn)
+
+
+def test_a_cancel_of_a_turn_means_the_prompts_that_wait_too() -> None:
+    cancel_turn = notification("session/cancel", {"sessionId": "s"})
+    talk = loading_twice(prompt(3, "s"))
+    assert talk.client.say(cancel_turn, prompt(4, "s")).to_agent == line(cancel_turn)
+    assert answer_first(talk) == line(load(2, "s"), prompt(3, "s"), cancel_turn, prompt(4, "s"))
+
+
+def test_a_load_that_waits_is_answered_when_it_is_cancelled_and_never_sent() -> None:
+    talk = loading_twice(prompt(3, "s"))
+    step = talk.client.say(cancel(2))
+    assert (step.refusals, step.to_agent) == ([(2, -32800)], line(prompt(3, "s")))
+    assert answer_first(talk) == b""
+    assert not talk.core.waiting_requests
+
+
+def test_a_prompt_that_waits_is_answered_when_it_is_cancelled_and_never_sent() -> None:
+    talk = loading_twice(prompt(3, "s"), prompt(4, "s"))
+    step = talk.client.say(cancel(3))
+    assert (step.refusals, step.to_agent) == ([(3, -32800)], b"")
+    assert answer_first(talk) == line(load(2, "s"), prompt(4, "s"))
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_cancelled_load_is_not_waited_for_once_it_is_answered(is_busy: bool) -> None:
+    talk = loading_twice(prompt(3, "s"))
+    talk.output_is_busy = is_busy
+    step = talk.client.say(cancel(1))
+    if is_busy:
+        assert step.to_agent == line(cancel(1))
+        step.add(talk.free_output())
+    assert step.refusals == [(1, -32800)]
+    assert step.to_agent == line(cancel(1), load(2, "s"), prompt(3, "s"))
+
+
+def test_a_cancelled_load_that_passes_is_not_waited_for() -> None:
+    """The agent answers it, or never."""
+    talk = loading_twice()
+    talk.agent.say(*TURN_ONE, permission(0, "s"))
+    assert talk.client.say(cancel(1)).to_agent == line(cancel(1), load(2, "s"))
+
+
+def test_both_loads_are_cancelled() -> None:
+    talk = loading_twice()
+    step = talk.client.say(cancel(2), cancel(1))
+    assert step.refusals == [(2, -32800), (1, -32800)]
+    assert step.to_agent == line(cancel(1))
+    assert talk.agent.say(*REPLAY, error(1, -32800)).to_client == b""
+    assert not talk.core.waiting_requests
+
+
+@pytest.mark.parametrize("end", [CLOSE, delete(9, "s")], ids=["close", "delete"])
+def test_a_close_or_a_delete_does_not_wait_for_the_agent(end: Said) -> None:
+    talk = loading_twice(prompt(3, "s"))
+    step = talk.client.say(end)
+    assert step.refusals == [(2, -32800), (3, -32800)]
+    assert step.to_agent == (line(CLOSE) if end is CLOSE else b"")
+    assert not talk.core.waiting_requests
+    talk.agent.say(*([result(9, {})] if end is CLOSE else []), *REPLAY, result(1, {}))
+    talk.end_past(1)
+    assert sorted(map(str, list_answered(talk))) == ["1", "2", "3", "9"]
+
+
+@pytest.mark.parametrize("before", [lambda talk: None, answer_first], ids=["the first", "the second"])
+def test_when_the_agent_ends_each_request_is_answered_once(before: Callable[[CoreConversation], object]) -> None:
+    talk = loading_twice(prompt(3, "s"), load(4, "s"), prompt(5, "s"))
+    before(talk)
+    talk.end_agent()
+    assert sorted(map(str, list_answered(talk))) == ["1", "2", "3", "4", "5"]
+    assert not talk.core.waiting_requests
+
+
+def test_when_the_agent_ends_a_waiting_load_that_is_looked_up_is_answered_once() -> None:
+    talk = loading_twice(prompt(3, "s"))
+    talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
+    answer_first(talk)
+    assert sorted(talk.end_agent().refusals) == [(2, -32603), (3, -32603)]
+    assert talk.finish_lookup(2).to_client == b""
+
+
+def test_too_many_requests_are_refused_and_what_waits_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_requests, "WAITING_LIMIT", 3 * 1024)
+    talk = loading_twice(prompt(3, "s"))
+    assert talk.client.say(prompt(4, "s")).refusals == [(4, -32603)]
+    assert answer_first(talk) == line(load(2, "s"), prompt(3, "s"))
+    assert talk.client.say(prompt(5, "s")).to_agent == line(prompt(5, "s"))
+
+
+def test_room_is_there_again_when_what_waited_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_requests, "WAITING_LIMIT", 3 * 1024)
+    talk = loading_twice(prompt(3, "s"))
+    talk.client.say(cancel(3), prompt(4, "s"))
+    assert answer_first(talk) == line(load(2, "s"), prompt(4, "s"))
+    talk.client.say(load(5, "s"), prompt(6, "s"))
+    assert list_answered(talk) == [3, 1]
+
+
+def test_a_prompt_is_not_sent_again_while_the_client_loads_the_session() -> None:
+    """That load opens the session anew, if the agent does not know it."""
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(*REPLAY, result(1, {}))
+    talk.end_past(1)
+    talk.client.say(prompt(3, "s"), load(4, "s"))
+    refusal = error(3, -32002, "Session not found")
+    step = talk.agent.say(refusal)
+    assert (step.to_client, step.to_agent) == (line(refusal), b"")
+
+
+def test_a_load_waits_for_the_new_session_of_a_prompt_that_is_sent_again() -> None:
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(*REPLAY, result(1, {}))
+    talk.end_past(1)
+    talk.client.say(prompt(3, "s"))
+    assert b"session/new" in talk.agent.say(error(3, -32002, "Session not found")).to_agent
+    assert talk.client.say(load(4, "s"), prompt(5, "s")).done == []
+    talk.agent.say(result("acp-proxy/1", {"sessionId": "n"}))
+    sent = talk.end_past(3, handover_record="RECORD").to_agent.splitlines()
+    assert [json.loads(each)["id"] for each in sent] == [3, 5], "the load is answered here: the session is in a turn"
+    assert ONE not in talk.being_shown
+    talk.end_past(4)
+    assert 4 in list_answered(talk)
+
+
+def test_nothing_is_decided_twice_for_one_session() -> None:
+    talk = loading_twice(load(3, "s"))
+    talk.agent.say(*REPLAY, result(1, {}))
+    step = talk.end_past(1)
+    step.add(talk.agent.say(GREETING))
+    assert step.done.count(DecideWaiting("s")) == 1
+    assert step.to_agent == line(load(2, "s"))
