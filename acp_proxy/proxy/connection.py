@@ -379,22 +379,13 @@ class Connection:
             case Batch() | Opaque():
                 return [*self._message_entries.add(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
-    def _take_title_line(self, session_id: str) -> list[bytes]:
-        """An update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._session_entries.take_title(session_id) if self._answerers.gives_titles else None
-        return (
-            [own_messages.encode_update(session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
-            if title is not None
-            else []
-        )
-
     def _send_title(self, session_id: str) -> list[Effect]:
-        """Send the title made from the prompts, as ``_take_title_line`` has it."""
-        return [
-            effect
-            for line in self._take_title_line(session_id)
-            for effect in self._machine.send_in_order(session_id, line)
-        ]
+        """Send an update with the title made from the prompts, if the list has that too, so that both show the same."""
+        title = self._session_entries.take_title(session_id) if self._answerers.gives_titles else None
+        if title is None:
+            return []
+        update = {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
+        return self._machine.send_in_order(session_id, own_messages.encode_update(session_id, update))
 
     def _handle_update(self, line: bytes, message: Notification, session_id: str | None) -> list[Effect]:
         """An update from the agent, unless it belongs to a session that the client must not see, or only repeats a
