@@ -192,7 +192,7 @@ def _were_taken_back_elsewhere(comparison: Comparison, missing: list[int]) -> bo
     one. What is missing further up, or without its message, the agent leaves out: commands, calls, cancelled turns.
     """
     text, missing_turns = comparison.text, frozenset(missing)
-    is_before_elsewhere = comparison.has_turn_elsewhere
+    is_before_elsewhere = comparison.tail.has_turn
     for turn in range(len(text.users), 0, -1):
         has_user = turn - 1 in comparison.place.users.known_indexes
         if not has_user and not text.has_answer(turn):

@@ -59,7 +59,7 @@ class Comparison:
         self.has_repetition = False
         """The agent sent something twice."""
         self.context = ContextMessages(text)
-        self._tail = Tail(is_rest_of_turn=self.place.is_cut_at(0))
+        self.tail = Tail(is_rest_of_turn=self.place.is_cut_at(0))
         self._before_restart: tuple[Tail, list[ComparedUpdate]] | None = None
         """The tail before the first user message came once more, and that message, if the transcript has nothing else
         and nothing of the agent has come since."""
@@ -67,7 +67,8 @@ class Comparison:
         """The last user message of the tail is nowhere in the transcript."""
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
-        self._current_message: SentMessage | None = None
+        self.current_message: SentMessage | None = None
+        """The message that is coming in chunks, if any."""
         self.last_update = ComparedUpdate(b"", "", is_late=False)
         """What came last."""
         self._follows_call = False
@@ -98,7 +99,7 @@ class Comparison:
         if compared_by is ComparedBy.CALL:
             return self._compare_call(sent_update, update)
         if compared_by is ComparedBy.WHAT_FOLLOWS:
-            self._tail.add(sent_update)
+            self.tail.add(sent_update)
         elif (update_digest := digest(update)) in self.text.other_digests:
             sent_update.is_somewhere = True
             self.known_compactions |= (
@@ -106,12 +107,12 @@ class Comparison:
             )
         else:
             self.has_new_other_update = True
-            self._tail.add(sent_update)
+            self.tail.add(sent_update)
         return None
 
     def end_message(self) -> bool:
         """End the message that is coming in chunks. Returns whether the transcript has it."""
-        message, self._current_message = self._current_message, None
+        message, self.current_message = self.current_message, None
         if message is None or not message.size:
             return False
         if message.role is Role.USER:
@@ -119,11 +120,11 @@ class Comparison:
         if message.role is Role.THOUGHT:
             self.has_thoughts = self._is_in_thoughts = True
             is_known = message.is_known_alone = self.place.search.find_thought(message.text)
-            if self._tail.user_count or not is_known:
+            if self.tail.user_count or not is_known:
                 is_first = self._is_first_thought
                 for update in message.updates:
                     update.is_next_turn = is_first
-                self._tail.add(*self._cut_known_thought(message))
+                self.tail.add(*self._cut_known_thought(message))
             return is_known
         return self._compare_words(message)
 
@@ -145,14 +146,9 @@ class Comparison:
         return self.text.is_too_long or self.place.search.is_exhausted
 
     @property
-    def current_message(self) -> SentMessage | None:
-        """The message that is coming in chunks, if any."""
-        return self._current_message
-
-    @property
     def may_restart(self) -> bool:
         """Whether the user message that is coming may begin another replay: the transcript does not have it next."""
-        message = self._current_message
+        message = self.current_message
         return (
             message is not None
             and message.role is Role.USER
@@ -172,27 +168,17 @@ class Comparison:
     def is_in_middle(self) -> bool:
         """Whether the tail has a user message, though the replay has not come to the end of the transcript: if that
         goes on, the message is context."""
-        return self._tail.user_count > 0 and not self._is_at_end
+        return self.tail.user_count > 0 and not self._is_at_end
 
     def is_after_past(self, *, is_open_elsewhere: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message.
 
         ``is_open_elsewhere``: as for ``find_new``. If that turn runs there, its end goes there."""
-        text, message = self.text, self._current_message
+        text, message = self.text, self.current_message
         is_user = message is not None and message.role is Role.USER
         is_interrupted = text.is_unfinished and not is_open_elsewhere
-        return self._is_at_end and not (is_interrupted or self.place.is_in_answer or self._tail.user_count or is_user)
-
-    @property
-    def tail_size(self) -> int:
-        """The bytes of what may be new."""
-        return self._tail.size
-
-    @property
-    def completes_turn(self) -> bool:
-        """Whether the tail completes a turn that the transcript has begun."""
-        return self._tail.completes_turn
+        return self._is_at_end and not (is_interrupted or self.place.is_in_answer or self.tail.user_count or is_user)
 
     def find_rest(self, message: SentMessage) -> list[bytes] | None:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
@@ -220,7 +206,7 @@ class Comparison:
         answer_may_follow = (
             self.place.is_in_answer and not self.place.spans.merge_all and not self.place.calls.known_indexes
         )
-        return self._tail.split(answer_may_follow=answer_may_follow)
+        return self.tail.split(answer_may_follow=answer_may_follow)
 
     def find_new(self, *, is_open_elsewhere: bool | None = None) -> list[bytes]:
         """The lines of the tail to record.
@@ -236,23 +222,23 @@ class Comparison:
         """
         if self.is_undecided:
             return []
-        return self._tail.find_new(is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere)
+        return self.tail.find_new(is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere)
 
     def forget_tail(self) -> None:
         """Hold no more of what was new: it is recorded."""
-        self._tail = Tail()
+        self.tail = Tail()
 
     @property
     def has_next_turn(self) -> bool:
         """Whether the tail has something that is new although the agent has said nothing after it: a user message, or
         a thought."""
-        return self._tail.has_next_turn
+        return self.tail.has_next_turn
 
     @property
     def is_surely_new(self) -> bool:
         """Whether what is coming is new, whatever the agent sends next. For example, it has sent all of the
         transcript's last turn, and now sends a user message that the transcript lacks, or what follows one."""
-        message = self._current_message
+        message = self.current_message
         if message is not None and message.role is Role.THOUGHT and self._is_first_thought:
             return True
         if self.place.is_in_answer or message is None or message.role is not Role.USER:
@@ -276,30 +262,19 @@ class Comparison:
         replay has come, nor of those after it, in the transcript."""
         last_user = self.text.users[self.place.users.next_index - 1] if self.place.users.next_index else None
         return (
-            last_user is not None
-            and self._tail.completes_turn
-            and last_user.thought_position == len(self.text.thoughts)
+            last_user is not None and self.tail.completes_turn and last_user.thought_position == len(self.text.thoughts)
         )
 
     @property
     def _has_sure_turn(self) -> bool:
         """Whether nothing known can follow what is new in the tail."""
-        return self._tail.has_next_turn and self.place.is_at_end
-
-    def has_in_tail(self, update: ComparedUpdate) -> bool:
-        """Whether this update of a message that is complete may still be new."""
-        return self._tail.is_in_tail(update)
-
-    @property
-    def has_turn_elsewhere(self) -> bool:
-        """Whether the tail has a turn that was made elsewhere."""
-        return self._tail.has_turn
+        return self.tail.has_next_turn and self.place.is_at_end
 
     # --- messages, from their chunks
 
     def _add_chunk(self, sent_update: ComparedUpdate, update: object) -> None:
         message_id = acp.text(update, "messageId")
-        message = self._current_message
+        message = self.current_message
         if message is None or (message.kind, message.message_id) != (sent_update.kind, message_id):
             self.end_message()
             message = self._begin_message(sent_update, message_id)
@@ -324,8 +299,8 @@ class Comparison:
 
     def _begin_message(self, sent_update: ComparedUpdate, message_id: str | None) -> SentMessage:
         follows_call = self._follows_call
-        self._current_message = SentMessage(sent_update.kind, message_id, follows_call=follows_call)
-        return self._current_message
+        self.current_message = SentMessage(sent_update.kind, message_id, follows_call=follows_call)
+        return self.current_message
 
     def _is_whole_user(self, message: SentMessage, following: str) -> bool:
         """Whether a user message is complete before this chunk, which begins another one."""
@@ -344,7 +319,7 @@ class Comparison:
             self._move_to_words(spans)
             return True
         # After a user message that is new, the same words are the answer to that.
-        if not self._tail.user_count and (span := self.place.find_passed_remark(letters)) is not None:
+        if not self.tail.user_count and (span := self.place.find_passed_remark(letters)) is not None:
             self.place.spans.add(span)
             return True
         if self._repeats_last(letters):
@@ -374,9 +349,9 @@ class Comparison:
             if not is_greeting and not message.updates[0].is_late:  # an answer may say the same as an earlier one
                 self._add_new(*message.updates)
                 return False
-        elif is_greeting and self._tail.has_new and not self.place.spans.merge_all:
+        elif is_greeting and self.tail.has_new and not self.place.spans.merge_all:
             self.place.spans.add(span)  # what comes with every load says nothing about what came before it
-        elif not self._tail.outlives(message, has_place=has_place):
+        elif not self.tail.outlives(message, has_place=has_place):
             self._move_to_words([span])
         return True
 
@@ -409,7 +384,7 @@ class Comparison:
 
     def _repeats_last(self, letters: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
-        if self._tail.has_new or self._tail.user_count or not self.place.users.has_begun:
+        if self.tail.has_new or self.tail.user_count or not self.place.users.has_begun:
             return False
         position = self.place.position
         return self.text.words.endswith(letters, 0, position) and self.text.begins_message(position - len(letters))
@@ -438,9 +413,9 @@ class Comparison:
     def _begin_tail(self, *, is_first_user: bool = False, completes_turn: bool = False) -> None:
         """Something known has come: nothing before it is new. ``is_first_user``: it is the user message with which the
         replay begins. What comes before that is a greeting or a warning, unless it is a turn."""
-        self.has_new_before_tail |= self._tail.has_turn if is_first_user else self._tail.has_new
-        self.user_count += self._tail.user_count
-        self._tail.begin(is_rest_of_turn=self.place.is_cut_at(self.place.position), completes_turn=completes_turn)
+        self.has_new_before_tail |= self.tail.has_turn if is_first_user else self.tail.has_new
+        self.user_count += self.tail.user_count
+        self.tail.begin(is_rest_of_turn=self.place.is_cut_at(self.place.position), completes_turn=completes_turn)
         self._has_other_user = False
         self.context.end_tail()
 
@@ -450,7 +425,7 @@ class Comparison:
 
     def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
-        last_thought = self.text.last_thought if self.text.is_unfinished and not self._tail.user_count else ""
+        last_thought = self.text.last_thought if self.text.is_unfinished and not self.tail.user_count else ""
         is_begun = (
             bool(last_thought)
             and message.text.startswith(last_thought)
@@ -470,14 +445,14 @@ class Comparison:
         before_restart, self._before_restart = self._before_restart, None
         if before_restart is not None and not before_restart[0].begins_like(updates[0]):
             earlier_tail, user_updates = before_restart  # no restart: the user has said the same again
-            earlier_tail.go_on(user_updates, self._tail)
-            self._tail, self.has_repetition = earlier_tail, False
+            earlier_tail.go_on(user_updates, self.tail)
+            self.tail, self.has_repetition = earlier_tail, False
             self.place.users.has_restarted = False
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
-            self._tail.follow_rewording()
+            self.tail.follow_rewording()
             return
-        self._tail.add_new(*updates)
+        self.tail.add_new(*updates)
 
     # --- user messages
 
@@ -494,13 +469,13 @@ class Comparison:
         if user_index is None:
             user_index = self.place.users.find_restart(message.text)
             if user_index is not None and message.message_id is None and self.text.has_only_first_user:
-                self._before_restart = copy(self._tail), message.updates
+                self._before_restart = copy(self.tail), message.updates
         if user_index is None:
-            if self._tail.follows_rewording and self.place.is_at_end:  # no turn follows in the transcript
+            if self.tail.follows_rewording and self.place.is_at_end:  # no turn follows in the transcript
                 self.place.leave_answer()
             self.context.suspect(message.text)
             self._has_other_user = self.text.find_user(message.text, 0) is None
-            self._tail.add_user(*message.updates)
+            self.tail.add_user(*message.updates)
             return False
         self._find_context_before(message, user_index)
         message.is_repeated = user_index in self.place.users.known_indexes
@@ -537,7 +512,7 @@ class Comparison:
                 continue
             # Another message, or context that the agent added: if it is that, the answer to the known one follows.
             self.context.suspect(message.text[position:])
-            self._tail.add_user(*message.find_updates_after(position))
+            self.tail.add_user(*message.find_updates_after(position))
             return
 
     def _find_known_after(self, message: SentMessage, position: int) -> int | None:
@@ -564,11 +539,11 @@ class Comparison:
         if self.place.goes_back_to(user_index):
             self.has_repetition = True
             self.place.restart()
-            self._tail.restart()
+            self.tail.restart()
             self.context.restart()
         is_first = not self.place.users.has_begun
         if is_first:
-            self._tail.keep_greeting()
+            self.tail.keep_greeting()
         self.place.move_to_user(user_index, letters)
         self._is_in_thoughts = False
         self.user_count += 1
@@ -577,7 +552,7 @@ class Comparison:
 
     def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
-        if not self.place.users.next_index or self._tail.user_count or self._tail.has_new:
+        if not self.place.users.next_index or self.tail.user_count or self.tail.has_new:
             return False
         last_user = self.text.users[self.place.users.next_index - 1]
         is_next = (
@@ -616,5 +591,5 @@ class Comparison:
                 with suppress(ValueError, KeyError):
                     sent_update.line = acp.with_text(sent_update.line, known_call.id, "params", "update", "toolCallId")
             sent_update.ends_call = known_call.is_over
-            self._tail.add_call_end(sent_update)
+            self.tail.add_call_end(sent_update)
         return call_index

@@ -107,7 +107,7 @@ class LateUpdates:
         if not is_known or not self._was_shown:
             return self._take_waiting()
         self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-        has_new_end = self._comparison.completes_turn and self._wants_past
+        has_new_end = self._comparison.tail.completes_turn and self._wants_past
         return [self._choose_line(sent_update)] if has_new_end else []
 
     def _sort_words(self, message: SentMessage) -> list[bytes]:
@@ -168,7 +168,7 @@ class LateUpdates:
 
         ``incoming_count``: how many updates the message that is coming has, which stay."""
         end = max(0, len(self._waiting_updates) - incoming_count)
-        self._waiting_updates[:end] = filter(self._comparison.has_in_tail, self._waiting_updates[:end])
+        self._waiting_updates[:end] = filter(self._comparison.tail.is_in_tail, self._waiting_updates[:end])
 
     def _take_waiting(self) -> list[bytes]:
         updates, self._waiting_updates = self._waiting_updates, []

@@ -365,13 +365,13 @@ def test_a_turn_made_elsewhere_is_recorded_from_its_user_message_on() -> None:
         compare_replay(transcript(*TALK), *TALK, late=elsewhere),
     ):
         assert list_new(comparison) == list(map(expand, elsewhere))
-        assert comparison.has_turn_elsewhere
+        assert comparison.tail.has_turn
 
 
 def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
     comparison = compare_replay(transcript(*TALK), *TALK, "> and commit it", "~ hm")
     assert list_new(comparison) == [user("and commit it"), thought("hm")]
-    assert not comparison.has_turn_elsewhere
+    assert not comparison.tail.has_turn
     assert list_new(comparison, is_open_elsewhere=True) == [user("and commit it"), thought("hm")]
 
 

@@ -258,7 +258,7 @@ class Load:
     @property
     def tail_size(self) -> int:
         """The bytes of what may be new in what was compared."""
-        return self.compared.comparison.tail_size if self.compared is not None else 0
+        return self.compared.comparison.tail.size if self.compared is not None else 0
 
     @property
     def hides_agents_replay(self) -> bool:
