@@ -22,11 +22,14 @@ from acp_proxy.proxy.events import SessionFound
 
 
 class Refusal(enum.Enum):
-    """Why a request is refused."""
+    """Why a request is refused: the text of the error. That of ``NOT_FOUND`` names the session."""
 
-    NOT_FOUND = "the agent cannot open sessions, and the store has no transcript"
-    TOO_MANY = "too many sessions are being opened at once"
-    NO_HANDOVER = "the session comes from another agent or machine, and nothing may be handed over"
+    NOT_FOUND = "Session not found"
+    TOO_MANY = "Too many sessions are being opened at once. Try again when one of them is open."
+    NO_HANDOVER = (
+        "This session comes from another agent or machine, and continuing it here is a handover. "
+        "Start acp-proxy without --handover never."
+    )
 
 
 class LoadPlan(Struct, frozen=True):

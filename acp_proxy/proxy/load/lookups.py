@@ -29,13 +29,6 @@ _NAMING_METHODS = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE
 _NAMING_METHODS |= acp.ARCHIVES | acp.UNARCHIVES
 """Requests, beside those to open and delete, that mean something here for the session that they name. In all others
 the agent's id means the same to the agent."""
-_REFUSALS = {
-    Refusal.TOO_MANY: "Too many sessions are being opened at once. Try again when one of them is open.",
-    Refusal.NO_HANDOVER: (
-        "This session comes from another agent or machine, and continuing it here is a handover. "
-        "Start acp-proxy without --handover never."
-    ),
-}
 
 
 class Lookups:
@@ -158,11 +151,10 @@ class Lookups:
         plan = self._plan(request, session_id, session)
         if session.trouble is not None and self._is_served_here(request):
             return [own_messages.refuse_for_store(request.id, session.trouble)]
-        if isinstance(plan, Refusal) and plan in _REFUSALS:
-            refusal = own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[plan])
-            return [CloseTranscript(request.id), refusal]
-        if isinstance(plan, Refusal):
+        if plan is Refusal.NOT_FOUND:
             return [_refuse_unknown(request, session_id)]
+        if isinstance(plan, Refusal):
+            return [CloseTranscript(request.id), own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, plan.value)]
         return self._serve_as_planned(line, request, session_id, session, plan)
 
     def _plan(self, request: Request, session_id: str, session: SessionFound) -> LoadPlan | Refusal:
