@@ -585,7 +585,7 @@ class CoreConversation:
             case ListSessions():
                 rows = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
                 page = encode_page(
-                    effect.request,
+                    effect.request_id,
                     rows,
                     None,
                     supports_directories=effect.supports_directories,

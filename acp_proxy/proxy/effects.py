@@ -143,7 +143,7 @@ class Warn(Struct, frozen=True):
 class ListSessions(Struct, frozen=True):
     """Answer ``session/list`` from the store."""
 
-    request: RequestId
+    request_id: RequestId
     cwd: str | None
     """List only sessions of this directory."""
     cursor: str | None
@@ -201,21 +201,21 @@ class AmendTitles(Struct, frozen=True):
 
 
 class SetTitle(Struct, frozen=True):
-    """Store the user's title of a session, answer ``request``, and send the client an update with the title.
+    """Store the user's title of a session, answer ``request_id``, and send the client an update with the title.
 
     ``agent_has_it``: the agent has the session, so it exists even if it has no transcript.
     """
 
-    request: RequestId
+    request_id: RequestId
     session_id: str
     agent_has_it: bool
     title: str
 
 
 class SetArchived(Struct, frozen=True):
-    """Archive or unarchive a session, and answer ``request``. ``agent_has_it``: as for ``SetTitle``."""
+    """Archive or unarchive a session, and answer ``request_id``. ``agent_has_it``: as for ``SetTitle``."""
 
-    request: RequestId
+    request_id: RequestId
     session_id: str
     agent_has_it: bool
     is_archived: bool
@@ -235,17 +235,17 @@ class FollowAgent(Struct, frozen=True):
 class AnswerStatus(Struct, frozen=True):
     """Answer ``session/status``. ``agent_has_it``: as for ``SetTitle``. ``is_open``: the session is open here."""
 
-    request: RequestId
+    request_id: RequestId
     session_id: str
     agent_has_it: bool
     is_open: bool
 
 
 class DeleteSession(Struct, frozen=True):
-    """Delete a session from the store, then answer ``request``, if there is one."""
+    """Delete a session from the store, then answer ``request_id``, if there is one."""
 
     session_id: str
-    request: RequestId | None = None
+    request_id: RequestId | None = None
 
 
 class AddAlias(Struct, frozen=True):
@@ -262,7 +262,7 @@ class FindSession(Struct, frozen=True):
     ``client_id``: the id by which the client knows it, if that is another one.
     """
 
-    request: RequestId
+    request_id: RequestId
     session_id: str
     only_here: bool = True
     client_id: str | None = None
@@ -289,7 +289,7 @@ class ComparePast(Struct, frozen=True):
     what was new when the transcript had this size, and only what was appended to it since is compared.
     """
 
-    request: RequestId
+    request_id: RequestId
     session_id: str
     updates: tuple[tuple[bytes, bool], ...]
     since_size: int | None = None
@@ -302,7 +302,7 @@ class ShowPast(Struct, frozen=True):
     The event ``PastShown`` follows.
     """
 
-    request: RequestId
+    request_id: RequestId
     updates: tuple[tuple[bytes, bool], ...] = ()
     """Lines of conversation updates, each with whether it came after an answer of the agent."""
     compares: bool = False
@@ -330,13 +330,13 @@ class ShowPast(Struct, frozen=True):
 class StopShowingPast(Struct, frozen=True):
     """Stop sending the transcript."""
 
-    request: RequestId
+    request_id: RequestId
 
 
 class CloseTranscript(Struct, frozen=True):
     """Close the transcript that was looked up for a request, since it will not be shown."""
 
-    request: RequestId
+    request_id: RequestId
 
 
 class ReserveOutput(Struct, frozen=True):
@@ -346,7 +346,7 @@ class ReserveOutput(Struct, frozen=True):
     from the agent overtakes them.
     """
 
-    request: RequestId
+    request_id: RequestId
 
 
 TranscriptEffect = (

@@ -39,7 +39,7 @@ class ListRequests:
 
     def list_sessions(self, effect: ListSessions) -> None:
         self._changed_sessions.start_round()  # for the next list, and for loads
-        late_answer = own_messages.refuse_for_store(effect.request, "ETIMEDOUT").data
+        late_answer = own_messages.refuse_for_store(effect.request_id, "ETIMEDOUT").data
         self._answers.answer(partial(self._make_list, effect), late_answer)
 
     def _make_list(self, effect: ListSessions) -> bytes:
@@ -52,7 +52,7 @@ class ListRequests:
                 agent, effect.cwd, effect.cursor, recorder.run_id, archived=archived, other_folders=other_folders
             )
             return encode_page(
-                effect.request,
+                effect.request_id,
                 page.rows,
                 page.next,
                 supports_directories=effect.supports_directories,
@@ -60,11 +60,11 @@ class ListRequests:
                 says_archived=effect.archived is not None,
             )
         except InvalidCursor as problem:
-            return jsonrpc.encode_error(effect.request, jsonrpc.INVALID_PARAMS, str(problem))
+            return jsonrpc.encode_error(effect.request_id, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
-            return own_messages.refuse_for_store(effect.request, problem.name).data
+            return own_messages.refuse_for_store(effect.request_id, problem.name).data
         except (OSError, ImportError) as problem:
-            return own_messages.refuse_for_store(effect.request, errno_name(problem)).data
+            return own_messages.refuse_for_store(effect.request_id, errno_name(problem)).data
 
     def amend_list(self, page: AmendList) -> list[RelayEffect] | PageEmptied:
         """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.

@@ -57,7 +57,7 @@ class LoadRequests:
         """
         from acp_proxy.run.show_past import ShowPastThread
 
-        request, recorder, is_complete = effect.request, self._recorder, False
+        request_id, recorder, is_complete = effect.request_id, self._recorder, False
         transcript = look_up(recorder, effect, find_missing_reason)
         if isinstance(transcript, SessionFound):
             return transcript
@@ -68,7 +68,7 @@ class LoadRequests:
             is_complete = transcript.reader.is_still_complete and not recorder.has_gap(effect.session_id)
 
         def keep_to_show() -> list[RelayEffect]:
-            self._threads[request] = ShowPastThread(
+            self._threads[request_id] = ShowPastThread(
                 effect.client_id or effect.session_id,
                 transcript,
                 self._options,
@@ -78,7 +78,7 @@ class LoadRequests:
                 run_id=recorder.run_id,
                 mask=recorder.mask,
             )
-            return self._decide_locked(transcript.describe(request, is_complete=is_complete))
+            return self._decide_locked(transcript.describe(request_id, is_complete=is_complete))
 
         try:
             while recorder.run_on_writer(transcript.reader.search):
@@ -86,7 +86,7 @@ class LoadRequests:
             return recorder.run_when_written(self._deciding_lock, measure, keep_to_show)
         except OSError as problem:
             recorder.jobs.submit(transcript.reader.close)  # after what may still use it there
-            return SessionFound(request, trouble=errno_name(problem))
+            return SessionFound(request_id, trouble=errno_name(problem))
 
     def compare_past(self, effect: ComparePast) -> PastCompared:
         """Compare the updates that came with a request with what is recorded up to now, or since an earlier comparison.
@@ -109,25 +109,25 @@ class LoadRequests:
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
                 self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
-        return PastCompared(effect.request, effect.session_id, comparison, size)
+        return PastCompared(effect.request_id, effect.session_id, comparison, size)
 
     def start(self, effect: ShowPast) -> None:
         """Start to show the past, for which the transcript was looked up."""
-        self._threads[effect.request].start(effect)
+        self._threads[effect.request_id].start(effect)
 
-    def stop(self, request: RequestId) -> None:
+    def stop(self, request_id: RequestId) -> None:
         """Send nothing more of the past for this request, if that was begun."""
-        if request in self._threads:
-            self._threads[request].stop()
+        if request_id in self._threads:
+            self._threads[request_id].stop()
 
-    def close(self, request: RequestId) -> None:
+    def close(self, request_id: RequestId) -> None:
         """Close a transcript that was looked up and is not shown, if there is one."""
-        if request in self._threads:
-            self._threads.pop(request).close()
+        if request_id in self._threads:
+            self._threads.pop(request_id).close()
 
-    def forget(self, request: RequestId) -> None:
+    def forget(self, request_id: RequestId) -> None:
         """The past is shown."""
-        self._threads.pop(request, None)
+        self._threads.pop(request_id, None)
 
     def join(self) -> None:
         while running := [thread for thread in list(self._threads.values()) if thread.is_running]:

@@ -54,11 +54,11 @@ class OpenedTranscript:
         self.other_ids = reader.other_ids | {own_id}
         self._is_archived = is_archived
 
-    def describe(self, request: RequestId, *, is_complete: bool) -> SessionFound:
+    def describe(self, request_id: RequestId, *, is_complete: bool) -> SessionFound:
         """What deciding needs to know about it."""
         agent_session = self.reader.agent_session
         session = SessionFound(
-            request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived
+            request_id, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived
         )
         if self.is_foreign:
             return replace(session, agent_has_only_part=True, is_copy=True, is_foreign=True)
@@ -79,15 +79,15 @@ def look_up(
 
     ``find_missing_reason``: given a session without a transcript, returns the reason if it should have one.
     """
-    request, session_id = effect.request, effect.session_id
+    request_id, session_id = effect.request_id, effect.session_id
 
     def look_on_writer() -> SessionFound | OpenedTranscript:
         recorder.append_waiting_turns(session_id)
         if (continued_session_id := recorder.store.find_by_alias(recorder.find_agent_folder(), session_id)) is not None:
-            return SessionFound(request, continued_session_id=continued_session_id)
+            return SessionFound(request_id, continued_session_id=continued_session_id)
         state = recorder.store.read_state(recorder.find_agent_folder())
         if session_id in state.deleted_ids:
-            return SessionFound(request, is_deleted=True)
+            return SessionFound(request_id, is_deleted=True)
         is_open_elsewhere = recorder.close_and_check_elsewhere(session_id)
         try:
             reader = recorder.store.read_in_place(recorder.find_agent_folder(), session_id)
@@ -101,7 +101,7 @@ def look_up(
         except FileNotFoundError:
             # Another process may have deleted it between our two checks.
             if session_id in recorder.store.read_deleted(recorder.find_agent_folder()):
-                return SessionFound(request, is_deleted=True)
+                return SessionFound(request_id, is_deleted=True)
             reader = recorder.store.read_original(session_id, recorder.list_other_agents())
             return OpenedTranscript(session_id, reader, state.find_title(session_id), is_foreign=True)
 
@@ -113,6 +113,6 @@ def look_up(
         return recorder.run_on_writer(look_on_writer, close_late)
     except FileNotFoundError:
         # Only the index knows whether there was one; it must not be used on this thread.
-        return SessionFound(request, trouble=find_missing_reason(session_id) if effect.only_here else None)
+        return SessionFound(request_id, trouble=find_missing_reason(session_id) if effect.only_here else None)
     except (OSError, NewerFormat) as problem:
-        return SessionFound(request, trouble=errno_name(problem))
+        return SessionFound(request_id, trouble=errno_name(problem))

@@ -301,8 +301,8 @@ class Relay:
                 self._require_store_requests().change(effect)
             case FollowAgent():
                 return self._require_store_requests().store_agents_change(effect)
-            case DeleteSession(session_id, request):
-                self._require_store_requests().delete(session_id, request)
+            case DeleteSession(session_id, request_id):
+                self._require_store_requests().delete(session_id, request_id)
             case AddAlias(session_id, alias):
                 self._require_store_requests().add_alias(session_id, alias)
             case FindSession():
@@ -320,15 +320,17 @@ class Relay:
                 return self._decide(self._require_load_requests().compare_past(effect))
             case ShowPast():
                 self._require_load_requests().start(effect)
-            case StopShowingPast(request):
+            case StopShowingPast(request_id):
                 if self._load_requests is not None:
-                    self._load_requests.stop(request)
-            case CloseTranscript(request):
+                    self._load_requests.stop(request_id)
+            case CloseTranscript(request_id):
                 if self._load_requests is not None:
-                    self._load_requests.close(request)
-            case ReserveOutput(request):
+                    self._load_requests.close(request_id)
+            case ReserveOutput(request_id):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
-                threading.Thread(target=self._reserve_output, args=(request,), name="take output", daemon=True).start()
+                threading.Thread(
+                    target=self._reserve_output, args=(request_id,), name="take output", daemon=True
+                ).start()
             case _:
                 assert_never(effect)
         return []
@@ -336,16 +338,20 @@ class Relay:
     def _replace_failed(self, effect: RelayEffect, trouble: str) -> list[RelayEffect]:
         """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
         match effect:
-            case FindSession(request):
-                return self._decide(SessionFound(request, trouble=trouble))
-            case ComparePast(request, session_id):
-                return self._decide(PastCompared(request, session_id, None))
+            case FindSession(request_id):
+                return self._decide(SessionFound(request_id, trouble=trouble))
+            case ComparePast(request_id, session_id):
+                return self._decide(PastCompared(request_id, session_id, None))
             case DecideWaiting(session_id):
                 return self._decide_waiting(session_id)
             case AmendList(line=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
-            case SetTitle(request=request) | SetArchived(request=request) | AnswerStatus(request=request):
-                return [own_messages.refuse_for_store(request, trouble)]
+            case (
+                SetTitle(request_id=request_id)
+                | SetArchived(request_id=request_id)
+                | AnswerStatus(request_id=request_id)
+            ):
+                return [own_messages.refuse_for_store(request_id, trouble)]
             case _:
                 return []
 
@@ -421,9 +427,9 @@ class Relay:
         self._wake_recorder()
         return True
 
-    def _reserve_output(self, request: RequestId) -> None:
+    def _reserve_output(self, request_id: RequestId) -> None:
         with self._client_output.reserve():
-            self._perform_with_client_held(self._decide(OutputReserved(request)))
+            self._perform_with_client_held(self._decide(OutputReserved(request_id)))
             self._wake_recorder()
 
     def _perform_with_client_held(self, effects: list[RelayEffect]) -> None:

@@ -123,7 +123,7 @@ class ShowPastThread:
         is_uncompared = is_done and comparison is None
         size = self._reader.size
         self._report(
-            PastShown(effect.request, decision, comparison, states, handover_record, attached, is_uncompared, size)
+            PastShown(effect.request_id, decision, comparison, states, handover_record, attached, is_uncompared, size)
         )
 
     @contextmanager

@@ -54,7 +54,7 @@ class StoreRequests:
     def change(self, effect: SetTitle | SetArchived | AnswerStatus) -> None:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
         self._answers.answer(
-            partial(self._answer_change, effect), own_messages.refuse_for_store(effect.request, "ETIMEDOUT").data
+            partial(self._answer_change, effect), own_messages.refuse_for_store(effect.request_id, "ETIMEDOUT").data
         )
 
     def _answer_change(self, effect: SetTitle | SetArchived | AnswerStatus) -> bytes:
@@ -62,23 +62,23 @@ class StoreRequests:
         try:
             return recorder.run_on_writer(partial(self._apply_change, effect, store, recorder.find_agent_folder()))
         except FileNotFoundError:
-            return own_messages.encode_not_found(effect.request, effect.session_id)
+            return own_messages.encode_not_found(effect.request_id, effect.session_id)
         except OSError as problem:
-            return own_messages.refuse_for_store(effect.request, errno_name(problem)).data
+            return own_messages.refuse_for_store(effect.request_id, errno_name(problem)).data
 
     def _apply_change(
         self, effect: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent_folder: str
     ) -> bytes:
         """Make the change, if it is one, and return the answer. Raises OSError (FileNotFoundError: there is no such
         session)."""
-        request, session_id = effect.request, effect.session_id
+        request_id, session_id = effect.request_id, effect.session_id
         if session_id in store.read_deleted(agent_folder) or not (
             effect.agent_has_it or store.has_transcript(agent_folder, session_id)
         ):
             raise FileNotFoundError(session_id)
         match effect:
             case AnswerStatus(is_open=is_open):
-                return jsonrpc.encode_result(request, {"status": "open" if is_open else "saved"})
+                return jsonrpc.encode_result(request_id, {"status": "open" if is_open else "saved"})
             case SetTitle(title=title):
                 if (mask := self._recorder.mask) is not None:
                     title = mask_title(title, mask)
@@ -86,10 +86,10 @@ class StoreRequests:
                 title_update = own_messages.encode_update(
                     session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
                 )
-                answer = jsonrpc.encode_result(request, {"title": title}) + title_update
+                answer = jsonrpc.encode_result(request_id, {"title": title}) + title_update
             case SetArchived(is_archived=is_archived):
                 store.set_archived(agent_folder, session_id, is_archived)
-                answer = jsonrpc.encode_result(request, {})
+                answer = jsonrpc.encode_result(request_id, {})
         if self._recorder.fsync != "never":
             store.layout.get_journal(agent_folder).fsync()
         return answer
@@ -121,7 +121,7 @@ class StoreRequests:
         with contextlib.suppress(OSError):
             recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.find_agent_folder(), session_id, alias))
 
-    def delete(self, session_id: str, request: RequestId | None) -> None:
+    def delete(self, session_id: str, request_id: RequestId | None) -> None:
         """Delete a session, and answer the request if there is one. If that hangs, the answer comes when it is done."""
         recorder = self._recorder
 
@@ -131,30 +131,32 @@ class StoreRequests:
             return known_id
 
         claim_answer = self._answers.start_timer(
-            own_messages.refuse_for_store(request, "ETIMEDOUT").data if request is not None else b""
+            own_messages.refuse_for_store(request_id, "ETIMEDOUT").data if request_id is not None else b""
         )
         job = recorder.jobs.submit(delete_known)
         if recorder.jobs.wait(job):
-            self._finish_delete(job, request, claim_answer)
+            self._finish_delete(job, request_id, claim_answer)
         elif job.cancel():
-            self._report_failed_delete(request, "ETIMEDOUT", claim_answer)
+            self._report_failed_delete(request_id, "ETIMEDOUT", claim_answer)
         else:
 
             def finish_late() -> None:
                 job.done.acquire()  # released once the writer has run it
-                self._finish_delete(job, request, claim_answer)
+                self._finish_delete(job, request_id, claim_answer)
 
             threading.Thread(target=finish_late, name="late delete", daemon=True).start()
 
-    def _finish_delete(self, job: WriterJob[str], request: RequestId | None, claim_answer: Callable[[], bool]) -> None:
+    def _finish_delete(
+        self, job: WriterJob[str], request_id: RequestId | None, claim_answer: Callable[[], bool]
+    ) -> None:
         """Answer a delete that is done or has failed. What is left of one that is done runs on the worker first."""
         recorder = self._recorder
         try:
             session_id = job.result()
         except (OSError, ImportError) as problem:
-            self._report_failed_delete(request, errno_name(problem), claim_answer)
+            self._report_failed_delete(request_id, errno_name(problem), claim_answer)
             return
-        answer = jsonrpc.encode_result(request, {}) if request is not None and claim_answer() else b""
+        answer = jsonrpc.encode_result(request_id, {}) if request_id is not None and claim_answer() else b""
 
         def sync_and_unindex() -> bytes:
             agent = recorder.find_agent_folder()
@@ -171,11 +173,13 @@ class StoreRequests:
 
         self._answers.answer(sync_and_unindex, answer)
 
-    def _report_failed_delete(self, request: RequestId | None, trouble: str, claim_answer: Callable[[], bool]) -> None:
-        if request is None:
+    def _report_failed_delete(
+        self, request_id: RequestId | None, trouble: str, claim_answer: Callable[[], bool]
+    ) -> None:
+        if request_id is None:
             self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
         elif claim_answer():
-            self._client_output.post(own_messages.refuse_for_store(request, trouble).data)
+            self._client_output.post(own_messages.refuse_for_store(request_id, trouble).data)
 
     def find_missing_reason(self, session_id: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the
