@@ -409,7 +409,7 @@ class CoreConversation:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
-        passes = self.core.pass_through.admit_updates(data) if data.endswith(b"\n") else None
+        passes = self.core.pass_through.try_admit_updates(data) if data.endswith(b"\n") else None
         if passes is not None:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
@@ -422,7 +422,7 @@ class CoreConversation:
         """Parsed, these updates have the same effects as unparsed, and none on the state. ``before_recording`` may
         differ: that is about time."""
         parsed = copy.deepcopy(self.core)
-        vars(parsed.pass_through)["admit_updates"] = lambda lines: None
+        vars(parsed.pass_through)["try_admit_updates"] = lambda data: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.split_lines(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(
@@ -438,7 +438,7 @@ class CoreConversation:
         """The step of lines that pass without a decision. The conversation goes on as the shell has it: without one."""
         data = b"".join(lines)
         decided = copy.deepcopy(self.core)
-        if not (data.endswith(b"\n") and self.core.pass_through.admit_simple_lines(data, sender)):
+        if not (data.endswith(b"\n") and self.core.pass_through.try_admit_simple_lines(data, sender)):
             return None
         undecided, self.core = self.core, decided
         step = self._step(LinesRead(sender, lines))

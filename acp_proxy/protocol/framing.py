@@ -69,8 +69,8 @@ class LineFramer:
         return parts
 
 
-def split_lines(lines: bytes) -> list[bytes]:
+def split_lines(data: bytes) -> list[bytes]:
     """Split bytes after each ``\\n``. Bytes after the last newline become the last item."""
-    if len(lines) > _LARGE_LINE_BYTES and lines.find(b"\n") + 1 == len(lines):
-        return [lines]  # not copied
-    return io.BytesIO(lines).readlines()  # three times as fast as ``split``
+    if len(data) > _LARGE_LINE_BYTES and data.find(b"\n") + 1 == len(data):
+        return [data]  # not copied
+    return io.BytesIO(data).readlines()  # three times as fast as ``split``

@@ -46,9 +46,9 @@ class AgentList:
     def serve(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a ``session/list`` for which more is read than the client asked; None for all other requests.
         Raises InvalidParams."""
-        served_methods, has_index = self._answerers.served_here, self._answerers.amends_index
-        has_archive = ARCHIVE in served_methods
-        if request.method != acp.LIST or LIST in served_methods or not (has_archive or has_index):
+        served_here, has_index = self._answerers.served_here, self._answerers.amends_index
+        has_archive = ARCHIVE in served_here
+        if request.method != acp.LIST or LIST in served_here or not (has_archive or has_index):
             return None
         if has_archive:
             session_list.read_archive_filter(request.params)

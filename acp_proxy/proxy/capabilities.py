@@ -105,9 +105,10 @@ class Answerers(Struct):
     """Who answers what.
 
     ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_ready``: in addition, the
-    agent has answered ``initialize``, and has sessions. ``served_by_agent``: what the agent serves; ``served_here``:
-    what acp-proxy serves; both are empty before that answer. ``gives_titles``: acp-proxy gives titles to sessions that
-    have none from the agent. ``index_parts``: the parts of JetBrains' index that the agent offers this client.
+    agent has answered ``initialize``, and has sessions. ``served_by_agent``: the names of the agent's capabilities;
+    ``served_here``: of those that acp-proxy serves; both are empty before that answer. ``gives_titles``: acp-proxy
+    gives titles to sessions that have none from the agent. ``index_parts``: the parts of JetBrains' index that the
+    agent offers this client.
     """
 
     modes: Modes
@@ -136,6 +137,10 @@ class Answerers(Struct):
     def agent_serves(self, capability: str) -> bool:
         """Whether the agent serves this itself, or has it in its index."""
         return capability in self.served_by_agent | self.index_parts
+
+    def serves_here(self, method: str) -> bool:
+        """Whether acp-proxy serves this method, for which a capability of the same name stands in ``served_here``."""
+        return method.removeprefix("session/") in self.served_here
 
     def deletes(self, params: object) -> bool:
         """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids

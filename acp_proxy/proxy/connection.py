@@ -122,7 +122,7 @@ class Connection:
     @property
     def holds_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
-        return self._machine.waiting_lines.are_too_many
+        return self._machine.waiting_lines.are_too_much
 
     def must_compare_first(self, past_shown: PastShown) -> bool:
         """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run`` must compare
@@ -195,20 +195,20 @@ class Connection:
             if (waiting_effects := self.waiting_requests.add(lines[next_index - 1], message)) is not None:
                 effects += waiting_effects
                 continue
-            if comparison_effects := self._ask_for_comparison(message):
+            if comparison_effects := self._release_and_compare_before(message):
                 return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
             effects += self._negotiation.name_agent(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
 
-    def _ask_for_comparison(self, message: Message) -> list[Effect]:
-        """Have ``run`` compare before this request goes on, if what the agent sent about its session may be new."""
+    def _release_and_compare_before(self, message: Message) -> list[Effect]:
+        """Send what waits and have ``run`` compare before this request goes on, if what the agent sent may be new."""
         if not isinstance(message, Request):
             return []
         if message.method not in _SETTLING_METHODS and not self._drafts.is_settling(message.method):
             return []
-        return self._answered_loads.ask_for_comparison(acp.session_id(message.params))
+        return self._answered_loads.release_and_compare(acp.session_id(message.params))
 
     def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (own_effects := self._intercept_request(line, message)) is not None:
@@ -241,14 +241,14 @@ class Connection:
     def _intercept_request(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that acp-proxy answers itself, or for which it looks something up or keeps a load
         before the agent gets it; None for all others, which are simply forwarded."""
-        served_methods = self._answerers.served_here
+        served_here = self._answerers.served_here
         if request.method in (acp.LOAD, acp.RESUME):
             if not self._session_entries.is_recording:
                 return None
             try:
                 session_id = acp.required_text(request.params, "sessionId")
             except acp.InvalidParams as problem:
-                is_ours = request.method.removeprefix("session/") in served_methods
+                is_ours = self._answerers.serves_here(request.method)
                 return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
             if self._answerers.is_ready:
                 return self._lookups.look_up_to_open(line, request, session_id)
@@ -262,11 +262,11 @@ class Connection:
                 return own_effects
             if (own_effects := self._agent_list.serve(line, request)) is not None:
                 return own_effects
-            if request.method == acp.LIST and capabilities.LIST in served_methods:
+            if request.method == acp.LIST and capabilities.LIST in served_here:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                has_archive, answerers = capabilities.ARCHIVE in served_methods, self._answerers
+                has_archive, answerers = capabilities.ARCHIVE in served_here, self._answerers
                 archived = session_list.read_archive_filter(request.params) if has_archive else None
                 return [
                     ListSessions(
@@ -298,10 +298,10 @@ class Connection:
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1
-            session_id = self.pass_through.admit_updates(line)
+            session_id = self.pass_through.try_admit_updates(line)
             if session_id is not None:  # one write for several
                 first = next_index - 1
-                while next_index < count and self.pass_through.admit_updates(lines[next_index]) == session_id:
+                while next_index < count and self.pass_through.try_admit_updates(lines[next_index]) == session_id:
                     next_index += 1
                 data = b"".join(lines[first:next_index])
                 effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session_id, data)]

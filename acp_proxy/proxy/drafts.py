@@ -49,20 +49,20 @@ class Drafts:
 
     def serve(self, request: Request) -> list[Effect] | None:
         """The effects of a request for a served draft; None for all other requests. Raises InvalidParams."""
-        served_methods, agent_has = self._answerers.served_here, self._agent_has
+        served_here, agent_has = self._answerers.served_here, self._agent_has
         match request.method:
-            case acp.SET_TITLE if TITLE in served_methods:
+            case acp.SET_TITLE if TITLE in served_here:
                 session_id, raw_title = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
                 title = clean(raw_title, AGENT_TITLE_LENGTH)
                 if title is None:
                     raise acp.InvalidParams("title is empty")
                 return [SetTitle(request.id, session_id, agent_has(session_id), title)]
-            case acp.ARCHIVE if ARCHIVE in served_methods:
+            case acp.ARCHIVE if ARCHIVE in served_here:
                 return self._archive(request.id, acp.required_text(request.params, "sessionId"))
-            case acp.UNARCHIVE if ARCHIVE in served_methods:
+            case acp.UNARCHIVE if ARCHIVE in served_here:
                 session_id = acp.required_text(request.params, "sessionId")
                 return [SetArchived(request.id, session_id, agent_has(session_id), False)]
-            case acp.STATUS if STATUS in served_methods:
+            case acp.STATUS if STATUS in served_here:
                 session_id = acp.required_text(request.params, "sessionId")
                 is_open = self._session_entries.sessions.is_open(session_id)
                 return [AnswerStatus(request.id, session_id, agent_has(session_id), is_open)]

@@ -20,8 +20,8 @@ _UPDATE_END = b"}}}\n"
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
 _READ_TWICE_LIMIT = 1024 * 1024
-"""Bytes. ``admit_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much for a
-longer one."""
+"""Bytes. ``try_admit_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much
+for a longer one."""
 _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
 _CLIENT_METHODS = acp.EXTENSIONS | {*_CLIENT_NOTIFICATIONS, acp.INITIALIZE}
@@ -67,30 +67,30 @@ class PassThrough:
         self._is_allowed = False
         """Whether its other updates pass. False also if that is not known."""
 
-    def admit_updates(self, lines: bytes) -> str | None:
+    def try_admit_updates(self, data: bytes) -> str | None:
         """Decide whether whole lines of the agent may pass unparsed. Returns the session whose updates they all are,
         into whose transcript they then go; None: something else, or it must be parsed.
 
         The session that they begin with counts as updated last, whatever comes out.
         """
-        if not lines.startswith(self._prefix) and not self._switch_session(lines):
+        if not data.startswith(self._prefix) and not self._switch_session(data):
             return None
         if not self._is_allowed:
             self._set_what_passes()
             if not self._is_allowed:
                 return None
         for part in self._parsed_if_contains:
-            if lines.rfind(part) >= 0:  # faster than ``in``
+            if data.rfind(part) >= 0:  # faster than ``in``
                 return None
-        if not lines.endswith(_UPDATE_END):
+        if not data.endswith(_UPDATE_END):
             return None
-        if lines.find(b"\n") + 1 < len(lines):
-            count = len(framing.split_lines(lines))  # a third of the time that counting the newlines takes
-            if lines.count(_UPDATE_END + self._prefix) != count - 1:
+        if data.find(b"\n") + 1 < len(data):
+            count = len(framing.split_lines(data))  # a third of the time that counting the newlines takes
+            if data.count(_UPDATE_END + self._prefix) != count - 1:
                 return None
         return self._session_id
 
-    def admit_simple_lines(self, lines: bytes, peer: Peer) -> bool:
+    def try_admit_simple_lines(self, data: bytes, peer: Peer) -> bool:
         """Let whole lines of ``peer`` pass undecided, if they may, and open or close the request that one opens or
         closes. Returns whether they may; if not, nothing has changed.
 
@@ -106,20 +106,20 @@ class PassThrough:
         # What the client asks about a session may have to wait behind a load of that.
         if peer is Peer.CLIENT and self._waiting_requests:
             return False
-        if len(lines) > _READ_TWICE_LIMIT or lines.rfind(_SESSION_METHOD) >= 0:
+        if len(data) > _READ_TWICE_LIMIT or data.rfind(_SESSION_METHOD) >= 0:
             return False
-        if lines.find(b"\n") + 1 < len(lines):
-            return all(self._means_nothing(jsonrpc.read_message(line), peer) for line in framing.split_lines(lines))
-        message = jsonrpc.read_message(lines)
+        if data.find(b"\n") + 1 < len(data):
+            return all(self._means_nothing(jsonrpc.read_message(line), peer) for line in framing.split_lines(data))
+        message = jsonrpc.read_message(data)
         return self._means_nothing(message, peer) or self._open_or_close_request(message, peer)
 
     def forget(self) -> None:
         """Check again before the next update passes: something has happened that could concern it."""
         self._is_allowed = False
 
-    def _switch_session(self, lines: bytes) -> bool:
+    def _switch_session(self, data: bytes) -> bool:
         """Take the session of these lines as the one updated last. False if they do not begin with an update."""
-        id = acp.find_plain_session_id(lines)
+        id = acp.find_plain_session_id(data)
         if id is None:
             return False
         try:

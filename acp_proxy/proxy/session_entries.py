@@ -150,7 +150,7 @@ class SessionEntries:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
         effects: list[TranscriptEffect] = []
         for session_id in self._early_updates.sessions:
-            if self.sessions.admit_update(session_id):
+            if self.sessions.try_admit_session(session_id):
                 effects += self._begin(session_id)
             else:
                 self._early_updates.take(session_id)
@@ -163,7 +163,7 @@ class SessionEntries:
             return []
         if session_id not in self.sessions and may_be_new and self._early_updates.hold(session_id, raw, update):
             return []
-        if self.sessions.is_deleted(session_id) or not self.sessions.admit_update(session_id):
+        if self.sessions.is_deleted(session_id) or not self.sessions.try_admit_session(session_id):
             return []
         effects = self._begin(session_id)
         state = self.sessions[session_id]

@@ -162,8 +162,9 @@ class SessionStates(OrderedDict[str, SessionState]):
 
     # --- within limits
 
-    def admit_update(self, session_id: str) -> bool:
-        """Whether an update begins to be recorded: of every known session, and of ``UNOPENED_LIMIT`` others."""
+    def try_admit_session(self, session_id: str) -> bool:
+        """Count the session of an update, if it was not opened here. Returns False, and sets ``is_crowded``, if
+        ``UNOPENED_LIMIT`` others were counted: then it is not recorded."""
         if session_id in self:
             return True
         self.is_crowded = self._unopened == UNOPENED_LIMIT

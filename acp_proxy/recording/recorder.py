@@ -1,9 +1,9 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-each run of lines of one session. What is forwarded before it is recorded is written a moment later (``flush_soon``);
-everything else waits until it is (``flush``). What a user asks of the store runs on the same thread, after the effects
-added before (``run_on_writer``).
+each run of lines of one session. What is forwarded before it is recorded is written a moment later (``write_soon``);
+everything else waits until it is (``wait_until_written``). What a user asks of the store runs on the same thread, after
+the effects added before (``run_on_writer``).
 
 A failing store suspends the recording of a session (``RecordedSessions``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -168,14 +168,14 @@ class Recorder:
             self._is_asleep = False
             self._wakeup.send()
 
-    def flush_soon(self) -> None:
+    def write_soon(self) -> None:
         """As ``wake``, but waits if much was added: call it after forwarding what need not be recorded before."""
         if self._unwritten_bytes > GATHERED_BYTES:
-            self.flush()
+            self.wait_until_written()
         else:
             self.wake()
 
-    def flush(self) -> None:
+    def wait_until_written(self) -> None:
         """Return once the kernel has everything added before, or a gap stands for what the store does not take. If the
         store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves."""
         if self._added_count == self._written_count and not self._sessions.has_gaps:
@@ -251,12 +251,12 @@ class Recorder:
         """Warn that the disk may have lost what was recorded of a session, and have that noted as a gap."""
         self._sessions.warn_of_loss(errno_name(problem))
         self.add(RecordGap(session_id, errno_name(problem)))
-        self.flush()
+        self.wait_until_written()
 
     def finish(self) -> None:
         """Flush a last time: try everything again, however recently it failed, and report the turns that ended."""
         self._sessions.allow_retry_now()
-        self.flush()
+        self.wait_until_written()
         self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported after the flush that they end with
 
     # --- the writer

@@ -320,7 +320,7 @@ class Attachments:
         return name
 
 
-LIMIT = 64 * 1024
+TEXT_LIMIT = 64 * 1024
 """The most bytes of the record: enough for what matters, and little compared with an agent's context window."""
 
 _HELD_FACTOR = 3
@@ -331,7 +331,7 @@ class HandoverRecord:
     """Collects the lines of a replay, and makes the record. Reduces old turns that the record has no room for."""
 
     def __init__(
-        self, limit: int = LIMIT, accepted_content: frozenset[str] = frozenset(), introduction: str = INTRODUCTION
+        self, limit: int = TEXT_LIMIT, accepted_content: frozenset[str] = frozenset(), introduction: str = INTRODUCTION
     ) -> None:
         """``limit``: the most bytes of the record. ``accepted_content``: the types of content blocks that the agent
         takes beside text."""

@@ -1,8 +1,8 @@
 """Turns the entries of a transcript into the lines of a replay, which leave a client in the same state as live.
 
 Entries go in one at a time. A prompt's blocks come out as soon as it is certain which id an echo gives them; what
-follows waits for that, up to ``HELD_LIMIT`` bytes. The rest of a segment comes out folded when the segment has ended
-(``compact``), or line by line at once (``full``). State comes last, from ``list_states``.
+follows waits for that, up to ``ECHO_WAIT_LIMIT`` bytes. The rest of a segment comes out folded when the segment has
+ended (``compact``), or line by line at once (``full``). State comes last, from ``list_states``.
 
 The same entries always give the same bytes. Nothing raises: what makes no sense is left out. docs/transparency.md says
 what a replay contains.
@@ -31,7 +31,7 @@ TOOL_LIMIT = 1024 * 1024
 
 FOLDED_PAGE = 16 * 1024 * 1024
 """The most bytes of a turn that a load folds at once: no client shows more, and other sessions wait less."""
-HELD_LIMIT = 1024 * 1024
+ECHO_WAIT_LIMIT = 1024 * 1024
 """The most bytes that wait for the echo of a prompt. Beyond that, the prompt gets an id from acp-proxy."""
 
 
@@ -158,7 +158,7 @@ class Replayer:
             return lines
         self._held_items += lines
         self._held_size += sum(map(len, lines))
-        if self._held_size > HELD_LIMIT:
+        if self._held_size > ECHO_WAIT_LIMIT:
             self._echoes.stop_waiting()
         certain: list[bytes] = []
         while self._held_items:

@@ -36,13 +36,13 @@ class RelayInterface(Protocol):
     pauses_agent: bool
     """Whether the agent must not be read until there is room (``wait_for_room``)."""
 
-    def pass_to_client(self, data: bytes) -> bool: ...
-    def pass_to_agent(self, data: bytes) -> bool: ...
+    def try_pass_to_client(self, data: bytes) -> bool: ...
+    def try_pass_to_agent(self, data: bytes) -> bool: ...
     def pass_unread(self, peer: Peer, beginning: bytes) -> AbstractContextManager[Callable[[bytes], None]]: ...
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]: ...
     def perform(self, effect: RelayEffect) -> Sequence[RelayEffect]: ...
-    def flush(self) -> None: ...
-    def flush_soon(self) -> None: ...
+    def wait_until_recorded(self) -> None: ...
+    def record_soon(self) -> None: ...
     def note_activity(self) -> None: ...
     def wait_for_room(self, peer: Peer) -> None: ...
 
@@ -59,7 +59,7 @@ class Pump:
         self.is_reading = False
         self._fd = fd
         self._relay = relay
-        self._pass_lines = relay.pass_to_client if peer is Peer.AGENT else relay.pass_to_agent
+        self._try_pass = relay.try_pass_to_client if peer is Peer.AGENT else relay.try_pass_to_agent
         self._on_end = on_end
         self._framer = LineFramer()
         self._thread = threading.Thread(target=self._run, name=f"from the {peer.value}", daemon=True)
@@ -71,13 +71,13 @@ class Pump:
         return self._thread.ident == ident
 
     def _run(self) -> None:
-        relay, framer, pass_lines = self._relay, self._framer, self._pass_lines
+        relay, framer, try_pass = self._relay, self._framer, self._try_pass
         while True:
             if relay.pauses_agent:
                 relay.wait_for_room(self.peer)
             data = self._read(READ_SIZE if framer.unfinished_size < LONG_LINE_SIZE else LONG_READ_SIZE)
             is_whole = data.endswith(b"\n") and not framer.unfinished_size
-            if is_whole and pass_lines(data):  # the usual case
+            if is_whole and try_pass(data):  # the usual case
                 continue
             if not data:
                 break
@@ -85,7 +85,7 @@ class Pump:
             if framer.unfinished_size > LINE_LIMIT:
                 self._pass_unread()
         if last_line := framer.take_unfinished():
-            self._record_and_perform(relay.decide_lines(self.peer, [last_line]))
+            self._perform_when_recorded(relay.decide_lines(self.peer, [last_line]))
         self.has_ended.set()
         self._on_end()
 
@@ -98,9 +98,9 @@ class Pump:
     def _handle_data(self, data: bytes, *, may_pass: bool) -> None:
         """Process the lines that the data of one read completes. ``may_pass``: offer them unparsed first."""
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
-        joined_lines = self._framer.feed_joined(data)
-        if joined_lines and not (may_pass and self._pass_lines(joined_lines)):
-            self._record_and_perform(self._relay.decide_lines(self.peer, split_lines(joined_lines)))
+        data = self._framer.feed_joined(data)
+        if data and not (may_pass and self._try_pass(data)):
+            self._perform_when_recorded(self._relay.decide_lines(self.peer, split_lines(data)))
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 
@@ -116,17 +116,17 @@ class Pump:
         if end:
             self._handle_data(data[end:], may_pass=False)  # too rare to gain by an offer
 
-    def _record_and_perform(self, effects: Sequence[RelayEffect]) -> None:
-        """Perform what was decided, in order. What goes to a peer is recorded before, unless it may leave first."""
+    def _perform_when_recorded(self, effects: Sequence[RelayEffect]) -> None:
+        """Perform what was decided, in order, once its entries are recorded: only a ``Forward`` may leave before."""
         pending = deque(effects)
         is_recorded = False
         while pending:
             effect = pending.popleft()
             if not (is_recorded or (isinstance(effect, Forward) and effect.before_recording)):
-                self._relay.flush()
+                self._relay.wait_until_recorded()
                 is_recorded = True
             if next_effects := self._relay.perform(effect):
                 pending.extendleft(next_effects[::-1])
                 is_recorded = False
-        self._relay.flush_soon()
+        self._relay.record_soon()
         self._relay.note_activity()

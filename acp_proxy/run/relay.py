@@ -198,38 +198,38 @@ class Relay:
         """Decide on complete lines from ``peer``. Returns the effects to perform."""
         return self._decide(LinesRead(peer, lines))
 
-    def pass_to_agent(self, data: bytes) -> bool:
+    def try_pass_to_agent(self, data: bytes) -> bool:
         """Forward a client's lines (``data``) if nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
-            if not self._admit_simple_lines(Peer.CLIENT, data):
+            if not self._try_admit_simple_lines(Peer.CLIENT, data):
                 return False
         self._agent_output.write(data)
         self.note_activity()
         return True
 
-    def pass_to_client(self, data: bytes) -> bool:
+    def try_pass_to_client(self, data: bytes) -> bool:
         """Forward an agent's lines (``data``) if they are only updates, which are recorded, and nothing depends on
         them, or if nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
             try:
-                session_id = self._connection.pass_through.admit_updates(data)
+                session_id = self._connection.pass_through.try_admit_updates(data)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
             if session_id is None:
-                if not self._admit_simple_lines(Peer.AGENT, data):
+                if not self._try_admit_simple_lines(Peer.AGENT, data):
                     return False
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session_id, data))
         self._client_output.write(data)
         if session_id is not None:
-            self.flush_soon()
+            self.record_soon()
         self.note_activity()
         return True
 
-    def _admit_simple_lines(self, peer: Peer, data: bytes) -> bool:
+    def _try_admit_simple_lines(self, peer: Peer, data: bytes) -> bool:
         try:
-            return self._connection.pass_through.admit_simple_lines(data, peer)
+            return self._connection.pass_through.try_admit_simple_lines(data, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn_of_bug(bug)
             return False
@@ -241,21 +241,21 @@ class Relay:
     def pass_unread(self, peer: Peer, beginning: bytes) -> Iterator[Callable[[bytes], None]]:
         """Hold the other peer's output for the bytes of a line that is too long to be read; yields what writes them."""
         effects = self._decide(LineTooLong(peer, beginning))
-        self.flush()
+        self.wait_until_recorded()
         for effect in effects:
             self.perform(effect)
         with self._get_output(peer.other).reserve():
             yield self._get_output(peer.other).write_locked
 
-    def flush(self) -> None:
+    def wait_until_recorded(self) -> None:
         """Return once the decided entries are recorded, or the store hangs."""
         if self._recorder is not None:
-            self._recorder.flush()
+            self._recorder.wait_until_written()
 
-    def flush_soon(self) -> None:
+    def record_soon(self) -> None:
         """Let the decided entries be recorded within a moment. Waits if much is to be written."""
         if self._recorder is not None:
-            self._recorder.flush_soon()
+            self._recorder.write_soon()
 
     def note_activity(self) -> None:
         """Something was relayed: work for idle times stops."""
@@ -372,7 +372,7 @@ class Relay:
         """Perform effects and what follows from them, each once all that was decided is recorded."""
         pending = deque(effects)
         while pending:
-            self.flush()
+            self.wait_until_recorded()
             pending.extendleft(self.perform(pending.popleft())[::-1])
 
     # --- deciding
@@ -390,7 +390,7 @@ class Relay:
         if self._connection.holds_too_much:
             self._has_room.clear()
             self.pauses_agent = True
-        return self._pass_to_recorder(effects)
+        return self._give_to_recorder(effects)
 
     def _decide_waiting(self, session_id: str) -> list[RelayEffect]:
         """Decide on the next line that waits for a load of this session. It is taken under the same lock, so that it
@@ -399,8 +399,8 @@ class Relay:
             lines = self._connection.waiting_requests.take_next(session_id)
             return self._decide_locked(LinesRead(Peer.CLIENT, lines))
 
-    def _pass_to_recorder(self, effects: list[Effect]) -> list[RelayEffect]:
-        """Pass effects for the transcript to the recorder, in order; returns the others."""
+    def _give_to_recorder(self, effects: list[Effect]) -> list[RelayEffect]:
+        """Give the effects for the transcript to the recorder, in order; returns the others."""
         relay_effects: list[RelayEffect] = []
         for effect in effects:
             if not isinstance(effect, TranscriptEffectBase):

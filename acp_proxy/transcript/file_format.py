@@ -208,12 +208,12 @@ def encode_message_parts(
     return [start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"]
 
 
-def encode_update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> Parts:
+def encode_update_parts(at: str, run: str, data: bytes, protocol: int = V1) -> Parts:
     """The lines of many entries of one time: agent messages, each of which ends in a newline. In parts, so that a long
     line is not copied. They were not parsed: one that is not JSON is written as it came, or as a string if a reader
     could take a part of it for an entry."""
-    if lines.rfind(ENTRY_START) >= 0:  # faster than ``in``
-        raw_lines = lines[:-1].split(b"\n")
+    if data.rfind(ENTRY_START) >= 0:  # faster than ``in``
+        raw_lines = data[:-1].split(b"\n")
         are_plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in raw_lines]
         if not all(are_plain):
             pairs = zip(raw_lines, are_plain, strict=True)
@@ -222,9 +222,9 @@ def encode_update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> 
                 for raw, is_plain in pairs
             ]
     start = f'{{"at":"{at}","run":"{run}","from":"agent",{_encode_version(protocol)}"message":'.encode()
-    if lines.find(b"\n") + 1 == len(lines):
-        return [start, memoryview(lines)[:-1], b"}\n"]
-    return [start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"]
+    if data.find(b"\n") + 1 == len(data):
+        return [start, memoryview(data)[:-1], b"}\n"]
+    return [start, data[:-1].replace(b"\n", b"}\n" + start), b"}\n"]
 
 
 def _encode_version(protocol: int) -> str:
@@ -311,25 +311,25 @@ def find_entries(line: bytes) -> list[Intact[Entry]]:
     return salvage.find_pieces(line, _ENTRY_START, read)
 
 
-def find_notes(lines: bytes, kinds: Collection[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
+def find_notes(data: bytes, kinds: Collection[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
     """acp-proxy's own notes of these kinds in whole lines: each note's offset and its members. Never raises.
 
     Only entries count (``find_entries``), never what a message contains. Lines without such bytes are not parsed.
     """
     beginnings = tuple(NOTE_BYTES + kind.encode() + b'"' for kind in kinds)
-    offset = lines.find(NOTE_BYTES) if lines.rfind(NOTE_BYTES) >= 0 else -1  # rfind is faster where there is none
+    offset = data.find(NOTE_BYTES) if data.rfind(NOTE_BYTES) >= 0 else -1  # rfind is faster where there is none
     while offset >= 0:
-        if not lines.startswith(beginnings, offset):
-            offset = lines.find(NOTE_BYTES, offset + 1)
+        if not data.startswith(beginnings, offset):
+            offset = data.find(NOTE_BYTES, offset + 1)
             continue
-        start = lines.rfind(b"\n", 0, offset) + 1
-        end = lines.find(b"\n", offset)
-        line = lines[start : end if end >= 0 else len(lines)]
+        start = data.rfind(b"\n", 0, offset) + 1
+        end = data.find(b"\n", offset)
+        line = data[start : end if end >= 0 else len(data)]
         for piece in find_entries(line):
             note = piece.value.note
             if note is not None and acp.text(note, "type") in kinds:
                 yield start + piece.start, note
-        offset = lines.find(NOTE_BYTES, start + len(line))
+        offset = data.find(NOTE_BYTES, start + len(line))
 
 
 def decode_entry(line: bytes) -> Entry | None:

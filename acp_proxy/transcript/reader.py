@@ -278,14 +278,14 @@ class TranscriptReader:
         if last_line := b"".join(parts):
             yield last_line
 
-    def _search_lines(self, lines: bytes, offset: int) -> None:
-        for start, note in file_format.find_notes(lines, _SEARCHED_NOTES):
+    def _search_lines(self, data: bytes, offset: int) -> None:
+        for start, note in file_format.find_notes(data, _SEARCHED_NOTES):
             if note["type"] == NoteType.GAP:
                 self._has_gap = True
             else:
                 self.agent_session.add(note, offset + start)
         if self.agent_session.reads_all:
-            self.agent_session.read(lines, offset)
+            self.agent_session.read(data, offset)
 
     @property
     def _may_be_complete(self) -> bool:

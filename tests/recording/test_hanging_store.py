@@ -123,7 +123,7 @@ def test_a_slow_store_is_waited_for_while_it_moves(
     recording.recorder._progress = recording.recorder.jobs._progress = moving = Moving()
     hanging.hangs.set()
     recording.recorder.add(chunk_to_record("1"))
-    waiting = threading.Thread(target=recording.recorder.flush)
+    waiting = threading.Thread(target=recording.recorder.wait_until_written)
     waiting.start()
     wait_until(lambda: moving.looks >= 3 or not waiting.is_alive())
     assert waiting.is_alive()
@@ -149,7 +149,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path, monkeypa
     assert begun.wait(SECONDS)
     with monkeypatch.context() as impatient:
         impatient.setattr(writer_jobs, "STALL_SECONDS", 0.01)
-        waiting = threading.Thread(target=recording.recorder.flush)
+        waiting = threading.Thread(target=recording.recorder.wait_until_written)
         waiting.start()
         waiting.join(0.05)
         assert waiting.is_alive()

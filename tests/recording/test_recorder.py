@@ -210,7 +210,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(recording:
         *(*make_prompt_effects("d"), RecordMessage("s", Peer.AGENT, b"{}", "session/prompt")),
     ):
         recorder.add(effect)
-    recorder.flush()
+    recorder.wait_until_written()
     header, *entries = recording.path().read_bytes().splitlines()
     assert b'"sessionId":"s"' in header
     assert len(entries) == 6

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
+from acp_proxy.replay.handover_record import TEXT_LIMIT, HandoverRecord
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode, Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -147,7 +147,7 @@ def updated(id: str, /, **fields: object) -> Value:
     return {"sessionUpdate": "tool_call_update", "toolCallId": id, **fields}
 
 
-def make_handover_record(lines: Iterable[bytes], limit: int = LIMIT) -> str:
+def make_handover_record(lines: Iterable[bytes], limit: int = TEXT_LIMIT) -> str:
     """The handover record of all these lines of a replay."""
     handover_record = HandoverRecord(limit)
     for line in lines:

@@ -310,7 +310,7 @@ def test_the_wait_for_an_echo_has_a_limit() -> None:
     again = Replayer(SESSION, run_id=RUN, mode="full")
     entries = [prompt_entry("a"), chunk("1"), prompt_entry("b", id=2)]
     assert sum(len(again.add(number, entry)) for number, entry in enumerate(entries, 1)) == 2
-    big = chunk("x" * (replayer.HELD_LIMIT // 2))
+    big = chunk("x" * (replayer.ECHO_WAIT_LIMIT // 2))
     assert [len(again.add(4, big)) for _ in range(4)] == [0, 3, 1, 1]
     assert again.add(5, user_chunk("b", "late")) == []
     assert again.end() == [], "it is still an echo"

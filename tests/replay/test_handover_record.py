@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.handover_record import ATTACHED_BYTES, CUT, LIMIT, SHORT_OUTPUT, HandoverRecord
+from acp_proxy.replay.handover_record import ATTACHED_BYTES, CUT, SHORT_OUTPUT, TEXT_LIMIT, HandoverRecord
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.handover_record_text import (
     AGENT,
@@ -112,8 +112,8 @@ def test_a_record_within_the_limit_is_whole_and_a_longer_one_keeps_the_newest_tu
 
 
 def test_the_newest_turn_is_cut_if_it_does_not_fit() -> None:
-    text = make_handover_record([user("old"), user("x"), chunk_line("é" * LIMIT)])
-    assert LIMIT - 100 < len(text.encode()) <= LIMIT
+    text = make_handover_record([user("old"), user("x"), chunk_line("é" * TEXT_LIMIT)])
+    assert TEXT_LIMIT - 100 < len(text.encode()) <= TEXT_LIMIT
     assert "> oldx" in text
     assert "\ufffd" not in text
 
@@ -197,7 +197,7 @@ def test_only_our_own_lines_are_unquoted(talk: list[tuple[Any, str]], limit: int
     assert text.endswith(f"\n\n{END}\n")
     spoken = [(speak, words) for speak, words in talk if words]
     speakers = [speak for at, (speak, _) in enumerate(spoken) if not at or spoken[at - 1][0] is not speak]
-    if limit > LIMIT:
+    if limit > TEXT_LIMIT:
         assert ours[1:-1] == [USER if speak is user else AGENT for speak in speakers]
 
 
@@ -206,7 +206,7 @@ def test_turns_that_no_longer_fit_are_released() -> None:
     for number in range(2000):
         made.add(user(f"question {number}"))
         made.add(chunk_line("x" * 1000))
-    assert measure_held(made) < 8 * LIMIT
+    assert measure_held(made) < 8 * TEXT_LIMIT
     assert "question 1999" in made.make_text()
     assert "left out" in made.make_text()
 
@@ -228,7 +228,7 @@ def test_the_newest_turns_are_whole_and_older_ones_lose_their_output_first() -> 
         each for n in range(99) for each in (user(f"do {n}"), call_line(str(n), f"{n} " * 3000), chunk_line(f"did {n}"))
     ]
     text = make_handover_record(lines)
-    assert len(text.encode()) <= LIMIT
+    assert len(text.encode()) <= TEXT_LIMIT
     for number in range(99):
         assert f"> do {number}\n" in text
         assert f"> did {number}\n" in text
@@ -262,12 +262,12 @@ def test_a_newest_turn_that_is_too_long_keeps_the_prompt_and_its_end() -> None:
             user("old"),
             chunk_line("hm"),
             user("mend it"),
-            chunk_line("first" + "x" * LIMIT),
+            chunk_line("first" + "x" * TEXT_LIMIT),
             call_line("c", "y"),
             chunk_line("last"),
         ]
     )
-    assert len(text.encode()) <= LIMIT
+    assert len(text.encode()) <= TEXT_LIMIT
     assert "> mend it" in text
     assert "> last" in text
     assert "first" not in text

@@ -28,16 +28,16 @@ class Performer:
         self.room.set()
         self._changed = threading.Condition()
 
-    def pass_to_agent(self, lines: bytes) -> bool:
-        return self._passes(b"pass up", lines)
+    def try_pass_to_agent(self, data: bytes) -> bool:
+        return self._passes(b"pass up", data)
 
-    def pass_to_client(self, lines: bytes) -> bool:
-        return self._passes(b"pass down", lines)
+    def try_pass_to_client(self, data: bytes) -> bool:
+        return self._passes(b"pass down", data)
 
-    def _passes(self, beginning: bytes, lines: bytes) -> bool:
-        if not lines.startswith(beginning):
+    def _passes(self, beginning: bytes, data: bytes) -> bool:
+        if not data.startswith(beginning):
             return False
-        self._note(lines.decode())
+        self._note(data.decode())
         return True
 
     @contextmanager
@@ -62,11 +62,11 @@ class Performer:
                 raise AssertionError(effect)
         return []
 
-    def flush(self) -> None:
-        self._note("flush")
+    def wait_until_recorded(self) -> None:
+        self._note("record now")
 
-    def flush_soon(self) -> None:
-        self._note("flush soon")
+    def record_soon(self) -> None:
+        self._note("record soon")
 
     def note_activity(self) -> None:
         pass
@@ -128,7 +128,7 @@ def test_the_lines_of_one_read_are_decided_together_and_done_in_order(direction:
     direction.write(b"ee\n")
     direction.end()
     assert direction.performer.read == [[b"one\n", b"two\n"], [b"three\n"]]
-    assert [done for done in direction.performer.done if not done.startswith("flush")] == ["one\n", "two\n", "three\n"]
+    assert [done for done in direction.performer.done if not done.startswith("record")] == ["one\n", "two\n", "three\n"]
     assert direction.ends == [None]
 
 
@@ -137,7 +137,7 @@ def test_a_last_line_without_a_newline_is_delivered_at_the_end(direction: Direct
     direction.write(b"o")
     direction.pump.start()
     direction.end()
-    assert [done for done in direction.performer.done if not done.startswith("flush")] == ["one\n", "two"]
+    assert [done for done in direction.performer.done if not done.startswith("record")] == ["one\n", "two"]
 
 
 def test_only_leading_updates_are_forwarded_before_the_flush(direction: Direction) -> None:
@@ -147,27 +147,27 @@ def test_only_leading_updates_are_forwarded_before_the_flush(direction: Directio
     assert direction.performer.done == [
         "first one\n",
         "first two\n",
-        "flush",
+        "record now",
         "three\n",
         "first four\n",
-        "flush soon",
+        "record soon",
     ]
 
 
 def test_nothing_waits_for_the_recording_of_updates(direction: Direction) -> None:
     direction.write(b"first one\n")
     direction.pump.start()
-    direction.performer.wait_for("first one\n", "flush soon")
+    direction.performer.wait_for("first one\n", "record soon")
     direction.write(b"first two\n")
     direction.end()
-    assert direction.performer.done == ["first one\n", "flush soon", "first two\n", "flush soon"]
+    assert direction.performer.done == ["first one\n", "record soon", "first two\n", "record soon"]
 
 
 def test_effects_that_follow_from_an_effect_are_performed_before_later_lines(direction: Direction) -> None:
     direction.write(b"find\ntwo\n")
     direction.pump.start()
     direction.end()
-    assert [done for done in direction.performer.done if not done.startswith("flush")] == ["found", "two\n"]
+    assert [done for done in direction.performer.done if not done.startswith("record")] == ["found", "two\n"]
 
 
 def test_nothing_is_read_without_room(direction: Direction) -> None:
@@ -236,7 +236,7 @@ def test_the_end_of_its_peer_ends_a_line_beyond_the_limit(direction: Direction) 
     direction.pump.start()
     direction.write(b"0123456789a")
     direction.end()
-    assert [done for done in direction.performer.done if not done.startswith("flush")][-2:] == [
+    assert [done for done in direction.performer.done if not done.startswith("record")][-2:] == [
         "0123456789a",
         "read again",
     ]

@@ -50,9 +50,9 @@ class AnsweredLoads:
         self._waiting_lines.remember(load, line, is_late=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
-    def ask_for_comparison(self, session_id: str | None) -> list[Effect]:
-        """Have ``run`` compare first, before a prompt, a close or another request for this session goes on. Empty if
-        it goes on at once."""
+    def release_and_compare(self, session_id: str | None) -> list[Effect]:
+        """Send what waits and have ``run`` compare, before a prompt, a close or another request for this session goes
+        on. Empty if it goes on at once."""
         load = self._open_loads.find_unsettled(session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return []

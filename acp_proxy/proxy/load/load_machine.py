@@ -408,7 +408,7 @@ class LoadMachine:
         is_unsettled = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
         if not is_unsettled or not (is_in_turn or self._has_agent_ended):
             return []
-        if first := self.answered_loads.ask_for_comparison(load.session_id):
+        if first := self.answered_loads.release_and_compare(load.session_id):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if self._has_agent_ended else [])
@@ -564,7 +564,7 @@ class LoadMachine:
 
     def _pass_if_flooded(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
-        if not self.waiting_lines.is_flooded(load) or self.waiting_lines.drop_unneeded_replay(load):
+        if not self.waiting_lines.is_too_much_to_hold(load) or self.waiting_lines.drop_unneeded_replay(load):
             return []
         return self._move(load, LoadEvent.CANNOT_WAIT)
 

@@ -72,7 +72,7 @@ class Lookups:
 
     def look_up_to_open(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
-        is_ours = self._is_served_here(request)
+        is_ours = self._answerers.serves_here(request.method)
         if self.is_in_use(request.id):
             in_use = own_messages.refuse(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
@@ -123,7 +123,7 @@ class Lookups:
 
         None: it passes unchanged and unnoticed.
         """
-        if self.is_in_use(request.id) or self._machine.open_loads.are_many:
+        if self.is_in_use(request.id) or self._machine.open_loads.are_too_many:
             return None
         plan = plan_passing(request.method, renames=False)
         return self._begin_load(line, Load(request, session_id, plan, has_transcript=True))
@@ -149,7 +149,7 @@ class Lookups:
                 _refuse_unknown(request, session_id),
             ]
         plan = self._plan(request, session_id, session)
-        if session.trouble is not None and self._is_served_here(request):
+        if session.trouble is not None and self._answerers.serves_here(request.method):
             return [own_messages.refuse_for_store(request.id, session.trouble)]
         if plan is Refusal.NOT_FOUND:
             return [_refuse_unknown(request, session_id)]
@@ -168,8 +168,8 @@ class Lookups:
             session = replace(session, agent_has_only_part=True)
         served, modes = self._answerers.served_by_agent, self._answerers.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
-        if plan is None or (not isinstance(plan, Refusal) and self._machine.open_loads.are_many):
-            return Refusal.TOO_MANY if self._is_served_here(request) else plan_passing(request.method)
+        if plan is None or (not isinstance(plan, Refusal) and self._machine.open_loads.are_too_many):
+            return Refusal.TOO_MANY if self._answerers.serves_here(request.method) else plan_passing(request.method)
         return plan
 
     def _serve_as_planned(
@@ -195,10 +195,6 @@ class Lookups:
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )
         return [*alias_effects, *close_effects, *self._begin_load(line, load)]
-
-    def _is_served_here(self, request: Request) -> bool:
-        """Whether acp-proxy serves this method itself."""
-        return request.method.removeprefix("session/") in self._answerers.served_here
 
     def _use_alias(self, session_id: str, session: SessionFound) -> list[Effect]:
         """From now on, the agent gets the id that it knows."""

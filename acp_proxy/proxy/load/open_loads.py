@@ -90,7 +90,7 @@ class OpenLoads:
         return bool(self) and self.find_current(session_id) is not None
 
     @property
-    def are_many(self) -> bool:
+    def are_too_many(self) -> bool:
         """Whether no more requests can be opened at once."""
         return sum(load.holds_lines for load in self._open.values()) >= HOLDING_LIMIT
 

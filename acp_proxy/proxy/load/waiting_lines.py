@@ -37,7 +37,7 @@ class WaitingLines:
         if load.uncompared.is_closed:
             return
         load.uncompared.add(line, is_late=is_late)
-        if self._is_over_limit(load):  # too much to hold, so nothing of it is compared
+        if self._is_too_much(load):  # too much to hold, so nothing of it is compared
             load.uncompared.close()
 
     def has_waiting_updates_of_replay(self, id: RequestId) -> bool:
@@ -59,9 +59,9 @@ class WaitingLines:
 
     # --- how much
 
-    def is_flooded(self, load: Load) -> bool:
+    def is_too_much_to_hold(self, load: Load) -> bool:
         """Whether too much waits before the agent's answer."""
-        return load.state is LoadState.ASKED and self._is_over_limit(load)
+        return load.state is LoadState.ASKED and self._is_too_much(load)
 
     def drop_unneeded_replay(self, load: Load) -> bool:
         """Drop what the agent has replayed, if the transcript is shown whatever it sends. Returns whether there was
@@ -73,17 +73,17 @@ class WaitingLines:
         return True
 
     @property
-    def are_too_many(self) -> bool:
+    def are_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
         loads = self._open_loads.list_open() if self._open_loads else []
         sizes = [load.size for load in loads if load.holds_lines and not load.awaits_agents_answer]
-        return bool(sizes) and (max(sizes) > HELD_LIMIT or self._is_full)
+        return bool(sizes) and (max(sizes) > HELD_LIMIT or self._is_too_much_in_all)
 
-    def _is_over_limit(self, load: Load) -> bool:
-        return load.size > HELD_LIMIT or self._is_full
+    def _is_too_much(self, load: Load) -> bool:
+        return load.size > HELD_LIMIT or self._is_too_much_in_all
 
     @property
-    def _is_full(self) -> bool:
+    def _is_too_much_in_all(self) -> bool:
         """Whether too much waits for all loads together."""
         loads = [*self._open_loads.list_open(), *self._open_loads.list_unsettled()]
         return sum(load.size for load in loads) > ALL_HELD_LIMIT
