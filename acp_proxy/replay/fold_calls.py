@@ -14,10 +14,10 @@ up to the limit.
 from collections.abc import Mapping
 
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.replay import tool_calls, truncate, update_lines
+from acp_proxy.replay import raw_members, tool_calls, truncate
+from acp_proxy.replay.raw_members import Members
 from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
-from acp_proxy.replay.update_lines import Members
 
 _CLEARED_BY_START = frozenset({"title", "kind", "status", "content", "locations"})
 _ANY_VALUE_FIELDS = ("rawOutput", "rawInput")
@@ -165,8 +165,8 @@ class FoldedCall:
         """Add the notice to the content; or, if that would replace what an earlier turn sent, put it in place of a
         value that was left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out_sizes:
-            items = update_lines.split_array(fields.get("content", b"[]"))
-            fields["content"] = update_lines.join_array([*items, update_lines.encode_text_item(notice)])
+            items = raw_members.split_array(fields.get("content", b"[]"))
+            fields["content"] = raw_members.join_array([*items, raw_members.encode_text_item(notice)])
             return
         for name in _ANY_VALUE_FIELDS:
             if name in self._left_out_sizes:
@@ -220,8 +220,8 @@ class _OneByOne:
     def _encode_with_notice(self, folded_lines: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
         content, _ = terminals.resolve(self._content, keeps_own=True)
         notice = truncate.make_notice(self._session_id, max(self._folded_size - sum(map(len, folded_lines)), 0))
-        items = update_lines.join_array(
-            [*truncate.shorten_array(content, self._limit), update_lines.encode_text_item(notice)]
+        items = raw_members.join_array(
+            [*truncate.shorten_array(content, self._limit), raw_members.encode_text_item(notice)]
         )
         return [*folded_lines, tool_calls.encode_update(self._session_id, self._id, {"content": items}, {})]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc
-from acp_proxy.replay.updates import Update, find_text, fold_letters, is_block
+from acp_proxy.replay.entry_updates import Update, find_text, fold_letters, is_block
 from acp_proxy.transcript.file_format import Entry
 
 

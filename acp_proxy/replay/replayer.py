@@ -15,13 +15,13 @@ from typing import Literal
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import KINDS, Form
-from acp_proxy.replay import tool_calls, updates
+from acp_proxy.replay import entry_updates, tool_calls
+from acp_proxy.replay.entry_updates import Update
 from acp_proxy.replay.prompts import Echoes, Prompt
 from acp_proxy.replay.segments import CompactSegment, FullSegment, Segment
 from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import UnfinishedCalls
-from acp_proxy.replay.updates import Update
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
 
@@ -110,7 +110,7 @@ class Replayer:
         lines = self._end_prompt(entry) if entry.of == acp.PROMPT else []
         if method == acp.REQUEST_PERMISSION:
             return lines + self._add_permission(entry)
-        update = updates.read(entry, self._session_id, self._session_ids) if method == acp.UPDATE else None
+        update = entry_updates.read(entry, self._session_id, self._session_ids) if method == acp.UPDATE else None
         if update is None:
             return lines
         self._may_go_on = (
@@ -200,7 +200,7 @@ class Replayer:
     def _add_steering(self, number: int, entry: Entry) -> list[bytes]:
         """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
         lines = self._make_prompt(number, entry).take_chunks()
-        user_updates = [update for line in lines if (update := updates.read_line(line, entry.run)) is not None]
+        user_updates = [update for line in lines if (update := entry_updates.read_line(line, entry.run)) is not None]
         return self._replay_users(self._echoes.end_echoes(entry.run)) + self._replay_users(user_updates)
 
     def _begin_turn(self, number: int, entry: Entry) -> list[bytes]:
@@ -249,7 +249,7 @@ class Replayer:
         return lines if update.kind in self._left_out_kinds else lines + self._segment.add(update)
 
     def _add_permission(self, entry: Entry) -> list[bytes]:
-        raw = updates.find_line(entry, self._session_id, self._session_ids)
+        raw = entry_updates.find_line(entry, self._session_id, self._session_ids)
         if raw is None:
             return []
         return self._add_call(tool_calls.read_permission(raw, acp.member(entry.value, "params"), entry.run))

@@ -1,9 +1,9 @@
 """Replays a segment, which is a prompt's turn and everything up to the next prompt, in one of two ways.
 
 ``FullSegment`` (mode ``full``) sends every update as it comes. ``CompactSegment`` (``compact``) sends the same state in
-fewer lines when the segment has ended. Both make sure that a call begins with a ``tool_call``, that a permission
-request counts as an update of its call if that is sent, that terminals are replaced by their output, and that what was
-never finished has failed.
+fewer lines when the segment has ended: it joins chunks, and folds calls. Both make sure that a call begins with a
+``tool_call``, that a permission request counts as an update of its call if that is sent, that terminals are replaced by
+their output, and that what was never finished has failed.
 """
 
 from collections import deque
@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
-from acp_proxy.protocol import update_kinds
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import COMPACTION, TOOL_CALL, Form, Role
-from acp_proxy.replay import tool_calls
+from acp_proxy.replay import raw_members, tool_calls
+from acp_proxy.replay.entry_updates import Update
 from acp_proxy.replay.fold_calls import FoldedCall
 from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls, encode_failed, find_compaction_id
-from acp_proxy.replay.updates import Chunks, Update, find_key
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 
 
@@ -131,7 +131,7 @@ class CompactSegment:
         self._unfinished_calls = calls
         self._terminals = terminals
         self._limit = limit
-        self._items: list[Chunks | FoldedCall | Compaction | bytes] = []
+        self._items: list[_JoinedChunks | FoldedCall | Compaction | bytes] = []
         self._folds: dict[str, FoldedCall] = {}
         self._compactions: dict[str, Compaction] = {}
         self._uncut_fold: FoldedCall | None = (
@@ -154,7 +154,7 @@ class CompactSegment:
 
     def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
         last_item = self._items[-1]
-        if not isinstance(last_item, Chunks) or last_item.key is None:
+        if not isinstance(last_item, _JoinedChunks) or last_item.key is None:
             return None
         last_item.add_chunks(stream.text)
         return []
@@ -186,7 +186,7 @@ class CompactSegment:
     def _encode_all(self, failed: Collection[Key]) -> Iterator[bytes]:
         for item in self._items:
             match item:
-                case Chunks():
+                case _JoinedChunks():
                     yield item.encode()
                 case FoldedCall() if item.id in self._unfinished_calls.known_ids:
                     yield from item.encode(self._terminals, failed=(TOOL_CALL, item.id) in failed)
@@ -201,10 +201,10 @@ class CompactSegment:
 
     def _add_chunk(self, update: Update) -> None:
         last_item = self._items[-1] if self._items else None
-        if isinstance(last_item, Chunks) and last_item.may_join(find_key(update)):
+        if isinstance(last_item, _JoinedChunks) and last_item.may_join(_find_key(update)):
             last_item.add(update)
         else:
-            self._items.append(Chunks(self._session_id, update))
+            self._items.append(_JoinedChunks(self._session_id, update))
 
     def _add_compaction(self, update: Update) -> None:
         """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
@@ -225,8 +225,8 @@ class CompactSegment:
         previous_item = self._items[index - 1] if index else None
         next_item = self._items[index] if index < len(self._items) else None
         if (
-            isinstance(previous_item, Chunks)
-            and isinstance(next_item, Chunks)
+            isinstance(previous_item, _JoinedChunks)
+            and isinstance(next_item, _JoinedChunks)
             and previous_item.may_join(next_item.key)
         ):
             previous_item.take(next_item)
@@ -234,3 +234,92 @@ class CompactSegment:
 
 
 Segment = FullSegment | CompactSegment
+
+
+# --- Joins adjacent chunks of one message, if nothing is lost by it.
+#
+# Texts of one kind and one ``messageId`` (or none) are joined. A chunk with anything else anywhere in its line, such
+# as annotations, ``_meta`` or an unknown member other than null, stays alone. A chunk that stays alone keeps its
+# bytes.
+
+
+_ChunkKey = tuple[str, str | None]
+"""A chunk's kind and ``messageId``. Adjacent chunks with the same key are one message."""
+
+_MESSAGE_MEMBERS = frozenset({"jsonrpc", "method", "params"})
+_PARAMS_MEMBERS = frozenset({"sessionId", "update"})
+_UPDATE_MEMBERS = frozenset({"sessionUpdate", "content", "messageId"})
+_CONTENT_MEMBERS = frozenset({"type", "text"})
+
+
+class _JoinedChunks:
+    """A message so far: the line of its only chunk, or the text of several. ``key``: None if no chunk may join it."""
+
+    def __init__(self, session_id: str, update: Update) -> None:
+        self._session_id = session_id
+        self.key = _find_key(update)
+        self._line: bytes | None = update.line
+        self._first_text = _find_chunk_text(update)
+        self._text = bytearray()
+
+    def may_join(self, other: _ChunkKey | None) -> bool:
+        """Whether a chunk with this key can be added."""
+        return self.key is not None and self.key == other
+
+    def add(self, update: Update) -> None:
+        """Add a chunk for which ``may_join`` holds."""
+        self.add_chunks(_find_chunk_text(update))
+
+    def add_chunks(self, text: str) -> None:
+        """Add the text of more chunks with the same key."""
+        self._begin_text()
+        self._text += _encode_text(text)
+
+    def take(self, other: "_JoinedChunks") -> None:
+        """Add another message with the same key."""
+        self._begin_text()
+        self._text += other._text if other._line is None else _encode_text(other._first_text)
+
+    def encode(self) -> bytes:
+        """The message's line."""
+        if self._line is not None or self.key is None:
+            return self._line or b""
+        kind, message_id = self.key
+        content = b'{"type":"text","text":"' + self._text + b'"}'
+        id_member = {"messageId": jsonrpc.dump(message_id)} if message_id is not None else {}
+        return raw_members.encode_line(self._session_id, kind, {"content": content, **id_member})
+
+    def _begin_text(self) -> None:
+        if self._line is not None:
+            self._text += _encode_text(self._first_text)
+            self._line, self._first_text = None, ""
+
+
+def _find_key(update: Update) -> _ChunkKey | None:
+    """The key of a chunk; None if joining would lose something in it."""
+    params, content = acp.member(update.message, "params"), update.value.get("content")
+    objects = (
+        (update.message, _MESSAGE_MEMBERS),
+        (params, _PARAMS_MEMBERS),
+        (update.value, _UPDATE_MEMBERS),
+        (content, _CONTENT_MEMBERS),
+    )
+    if acp.text(content, "type") != "text" or not all(_has_only(value, known_names) for value, known_names in objects):
+        return None
+    message_id = update.value.get("messageId")
+    return (update.kind, message_id) if message_id is None or isinstance(message_id, str) else None
+
+
+def _has_only(value: object, known_names: frozenset[str]) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return value.keys() <= known_names or all(name in known_names or item is None for name, item in value.items())
+
+
+def _find_chunk_text(update: Update) -> str:
+    return acp.text(update.value.get("content"), "text") or ""
+
+
+def _encode_text(text: str) -> bytes:
+    """The JSON text of a string without quotes. If two chunks split a surrogate pair, joining them restores it."""
+    return jsonrpc.dump(text)[1:-1]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, v2_updates
-from acp_proxy.replay import truncate, update_lines
+from acp_proxy.replay import raw_members, truncate
 
 # --- A dictionary that keeps the newest values within a limit of their sizes.
 
@@ -144,22 +144,22 @@ class ReplayedTerminals:
         """The content with outputs in place of terminals (JSON text), and how many bytes of output are left out.
         ``keeps_own``: terminals without a note are the agent's own, and stay."""
         items, left_out = [], 0
-        for raw in update_lines.split_array(content.content):
-            item = update_lines.parse(raw)
+        for raw in raw_members.split_array(content.content):
+            item = raw_members.parse(raw)
             id = content.run, acp.text(item, "terminalId") or ""
             if acp.text(item, "type") == "terminal" and not (keeps_own and id not in self._noted_terminals):
                 terminal = self._noted_terminals.get(id) or _NotedTerminal(None)
-                raw, left_out = update_lines.encode_text_item(terminal.text), left_out + terminal.left_out
+                raw, left_out = raw_members.encode_text_item(terminal.text), left_out + terminal.left_out
             items.append(raw)
-        return update_lines.join_array(items), left_out
+        return raw_members.join_array(items), left_out
 
     def fill_line(self, line: bytes, run: str, *, keeps_own: bool) -> bytes:
         """An update's line with outputs in place of terminals, as in ``resolve``; every other byte stays."""
         raw = line.removesuffix(b"\n")
         try:
-            content = update_lines.find_content(raw)
+            content = raw_members.find_content(raw)
             new_content = self.resolve(TerminalContent(run, content), keeps_own=keeps_own)[0]
-            return update_lines.replace_content(raw, new_content) + b"\n" if new_content != content else line
+            return raw_members.replace_content(raw, new_content) + b"\n" if new_content != content else line
         except (ValueError, KeyError):
             return line
 
@@ -195,7 +195,7 @@ class ReplayedTerminals:
 
 
 def _find_terminals(content: TerminalContent) -> set[str]:
-    values = [update_lines.parse(raw) for raw in update_lines.split_array(content.content)]
+    values = [raw_members.parse(raw) for raw in raw_members.split_array(content.content)]
     ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
     return {id for id in ids if id is not None}
 

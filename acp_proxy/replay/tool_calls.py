@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.update_kinds import TOOL_CALL, TOOL_CALL_UPDATE
-from acp_proxy.replay import update_lines
-from acp_proxy.replay.update_lines import Members
-from acp_proxy.replay.updates import Update
+from acp_proxy.replay import raw_members
+from acp_proxy.replay.entry_updates import Update
+from acp_proxy.replay.raw_members import Members
 
 _OUTPUT_PREFIX = "terminal_"
 """The beginning of the names in ``_meta`` under which agents send the output of their own terminals
@@ -80,7 +80,7 @@ class ReplayedCall(Struct, frozen=True):
 def read_update(update: Update) -> ReplayedCall | None:
     """What an update states; None if it does not name a call."""
     try:
-        members, params_members = update_lines.split_update(update.raw, update.message)
+        members, params_members = raw_members.split_update(update.raw, update.message)
     except (ValueError, KeyError):
         return None
     is_start = update.kind == TOOL_CALL
@@ -93,7 +93,7 @@ def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None
     """What a ``session/request_permission`` states; None if it does not name a call."""
     value = acp.member(params, "toolCall")
     try:
-        members = update_lines.read_asked_call(raw)
+        members = raw_members.read_asked_call(raw)
     except (ValueError, KeyError):
         return None
     asked_call = _make_call(value, members, {}, run, is_start=False, line=None)
@@ -113,12 +113,14 @@ def encode_call(session_id: str, call: ReplayedCall, *, is_start: bool) -> bytes
 def encode_start(session_id: str, id: str, fields: Mapping[str, bytes], params_members: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call``. Without a title among the fields, the id is the title."""
     name = jsonrpc.dump(id)
-    return update_lines.encode(session_id, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, params_members)
+    return raw_members.encode_line(session_id, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, params_members)
 
 
 def encode_update(session_id: str, id: str, fields: Mapping[str, bytes], params_members: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call_update``."""
-    return update_lines.encode(session_id, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, params_members)
+    return raw_members.encode_line(
+        session_id, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, params_members
+    )
 
 
 def _make_call(

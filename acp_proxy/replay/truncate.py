@@ -6,8 +6,8 @@ text the beginning is kept; a diff, an image or a value of unknown shape is kept
 
 from acp_proxy import shell_quote
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.replay import update_lines
-from acp_proxy.replay.update_lines import Members
+from acp_proxy.replay import raw_members
+from acp_proxy.replay.raw_members import Members
 
 _FIELD_ORDER = ("status", "kind", "title", "name", "locations", "content", "rawInput", "rawOutput")
 
@@ -48,9 +48,9 @@ def shorten(text: str, room: int) -> str:
 
 def _shorten_string(name: str, raw: bytes, room: int) -> bytes:
     if name == "content":
-        return update_lines.join_array(shorten_array(raw, room))
+        return raw_members.join_array(shorten_array(raw, room))
     if name == "title":
-        return jsonrpc.dump(shorten(str(update_lines.parse(raw)), room))
+        return jsonrpc.dump(shorten(str(raw_members.parse(raw)), room))
     return b""
 
 
@@ -58,7 +58,7 @@ def shorten_array(array: bytes, room: int) -> list[bytes]:
     """The items of an array that fit into one of ``room`` bytes. Of a text that does not fit, the beginning."""
     items = []
     room -= len(b"[]")
-    for item in update_lines.split_array(array):
+    for item in raw_members.split_array(array):
         shortened = item if len(item) < room else _shorten_item(item, room - 1)
         if shortened:
             items.append(shortened)
@@ -67,7 +67,7 @@ def shorten_array(array: bytes, room: int) -> list[bytes]:
 
 
 def _shorten_item(item: bytes, room: int) -> bytes:
-    value = update_lines.parse(item)
+    value = raw_members.parse(item)
     content = acp.member(value, "content")
     text = acp.text(content, "text")
     if acp.text(value, "type") != "content" or not isinstance(content, dict) or text is None:

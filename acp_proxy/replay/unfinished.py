@@ -7,11 +7,11 @@ comes. The bytes kept for such requests are bounded; ids are kept without a limi
 from collections.abc import Collection
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
-from acp_proxy.replay import tool_calls, update_lines
+from acp_proxy.replay import raw_members, tool_calls
+from acp_proxy.replay.entry_updates import Update
+from acp_proxy.replay.raw_members import Members
 from acp_proxy.replay.terminal_output import NewestValues
 from acp_proxy.replay.tool_calls import ReplayedCall
-from acp_proxy.replay.update_lines import Members
-from acp_proxy.replay.updates import Update
 
 CARRIED = 1024 * 1024
 """The most bytes kept of permission requests for calls that have not come: far more than agents ask at a time."""
@@ -121,7 +121,7 @@ class Compaction:
     def add(self, update: Update) -> None:
         """Add an update about this compaction."""
         try:
-            members, _ = update_lines.split_update(update.raw, update.message)
+            members, _ = raw_members.split_update(update.raw, update.message)
         except (ValueError, KeyError):
             return
         if update.kind == update_kinds.COMPACTION_CHUNK:
@@ -129,17 +129,17 @@ class Compaction:
             return
         if _SUMMARY in members:
             self._summary = (
-                update_lines.split_array(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
+                raw_members.split_array(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
             )
         fields = {name: raw for name, raw in members.items() if name not in (*_NOT_FIELDS, _SUMMARY)}
         self._fields = {name: raw for name, raw in (self._fields | fields).items() if raw != _NULL}
 
     def encode(self, *, failed: bool) -> bytes:
         """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
-        summary = {_SUMMARY: update_lines.join_array(self._summary)} if self._summary else {}
+        summary = {_SUMMARY: raw_members.join_array(self._summary)} if self._summary else {}
         status = {_STATUS: tool_calls.FAILED} if failed else {}
         id = {"compactionId": jsonrpc.dump(self.id)}
-        return update_lines.encode(self._session_id, update_kinds.COMPACTION, id | self._fields | summary | status)
+        return raw_members.encode_line(self._session_id, update_kinds.COMPACTION, id | self._fields | summary | status)
 
 
 def find_compaction_id(update: Update) -> str:
@@ -152,4 +152,4 @@ def encode_failed(session_id: str, key: Key) -> bytes:
     is_compaction = key[0] == update_kinds.COMPACTION
     kind = update_kinds.COMPACTION if is_compaction else update_kinds.TOOL_CALL_UPDATE
     id = {"compactionId" if is_compaction else "toolCallId": jsonrpc.dump(key[1])}
-    return update_lines.encode(session_id, kind, id | {_STATUS: tool_calls.FAILED})
+    return raw_members.encode_line(session_id, kind, id | {_STATUS: tool_calls.FAILED})

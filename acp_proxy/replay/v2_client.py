@@ -1,6 +1,6 @@
 """Replays a transcript to a client of version 2, whatever version its parts are of.
 
-A part of version 2 is replayed by ``V2Replayer``, and folded by ``V2Folder`` turn by turn if that is wanted. A part of
+A part of version 2 is replayed by ``V2Replayer``, and folded by ``V2Fold`` turn by turn if that is wanted. A part of
 version 1 is replayed as to a client of version 1, and restated. A part ends where the next line is of the other
 version. Notes belong to the part in which they are.
 
@@ -10,10 +10,10 @@ After a handover, the ids from before it are changed, since the agent's new sess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, update_kinds
-from acp_proxy.replay import update_lines
+from acp_proxy.replay import raw_members
+from acp_proxy.replay.fold_v2 import V2Fold
+from acp_proxy.replay.raw_members import Members
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.update_lines import Members
-from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
@@ -24,11 +24,11 @@ class V2ClientReplayer:
     """One replay. The methods are those of ``Replayer``."""
 
     def __init__(
-        self, session_id: str, v1_replayer: Replayer, v2_replayer: V2Replayer, folder: V2Folder | None = None
+        self, session_id: str, v1_replayer: Replayer, v2_replayer: V2Replayer, v2_fold: V2Fold | None = None
     ) -> None:
-        """``v1_replayer``, ``v2_replayer``: new ones, of the same session. ``folder``: folds the parts of version 2;
+        """``v1_replayer``, ``v2_replayer``: new ones, of the same session. ``v2_fold``: folds the parts of version 2;
         None: they are replayed line by line."""
-        self._folder = folder
+        self._v2_fold = v2_fold
         self._v1_replayer = v1_replayer
         self._v2_replayer = v2_replayer
         self._v1_as_v2 = V1AsV2(session_id)
@@ -56,7 +56,7 @@ class V2ClientReplayer:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         if self._is_v1:
             return self._finish_lines(self._v1_replayer.add_chunks(number, stream))
-        lines = self._folder.add_chunks(stream) if self._folder is not None else None
+        lines = self._v2_fold.add_chunks(stream) if self._v2_fold is not None else None
         return self._finish_lines(self._fold(self._v2_replayer.add_chunks(number, stream)) if lines is None else lines)
 
     def end(self) -> list[bytes]:
@@ -75,10 +75,10 @@ class V2ClientReplayer:
 
     def _fold(self, lines: list[bytes]) -> list[bytes]:
         """Fold these lines of a turn, or return them if nothing is folded."""
-        return self._folder.add(lines) if self._folder is not None else lines
+        return self._v2_fold.add(lines) if self._v2_fold is not None else lines
 
     def _end_turn(self) -> list[bytes]:
-        return self._folder.end_turn() if self._folder is not None else []
+        return self._v2_fold.end_turn() if self._v2_fold is not None else []
 
     def _finish_lines(self, lines: list[bytes]) -> list[bytes]:
         lines = self._v1_as_v2.convert(lines) if self._is_v1 else lines
@@ -156,8 +156,8 @@ class V1AsV2:
         def change(members: Members) -> Members:
             fields = {name: raw for name, raw in members.items() if raw != b"null"}  # in version 2, null clears
             if "content" in fields:
-                fields["content"] = update_lines.join_array(
-                    map(_convert_item, update_lines.split_array(fields["content"]))
+                fields["content"] = raw_members.join_array(
+                    map(_convert_item, raw_members.split_array(fields["content"]))
                 )
             return {**fields, **{name: b"null" for name in _CLEARED_BY_START if begins_again and name not in fields}}
 
@@ -171,13 +171,13 @@ class V1AsV2:
         return self._rewrite(line, update_kinds.PLAN_UPDATE, change)
 
     def _rewrite(self, line: bytes, kind: str, change_members: Callable[[Members], Members]) -> bytes:
-        members, params_members = update_lines.split_update(line.removesuffix(b"\n"))
+        members, params_members = raw_members.split_update(line.removesuffix(b"\n"))
         del members["sessionUpdate"]
-        return update_lines.encode(self._session_id, kind, change_members(members), params_members)
+        return raw_members.encode_line(self._session_id, kind, change_members(members), params_members)
 
 
 def _convert_item(raw: bytes) -> bytes:
-    value = update_lines.parse(raw)
+    value = raw_members.parse(raw)
     path, new_text = acp.text(value, "path"), acp.text(value, "newText")
     if not isinstance(value, Mapping) or value.get("type") != "diff" or path is None or new_text is None:
         return raw

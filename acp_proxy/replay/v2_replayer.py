@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
-from acp_proxy.replay import update_lines, updates
+from acp_proxy.replay import entry_updates, raw_members
+from acp_proxy.replay.entry_updates import Update
+from acp_proxy.replay.raw_members import Members
 from acp_proxy.replay.terminal_output import NewestValues
 from acp_proxy.replay.unfinished import CARRIED, Key, encode_failed
-from acp_proxy.replay.update_lines import Members
-from acp_proxy.replay.updates import Update
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
 
@@ -70,7 +70,7 @@ class V2Replayer:
             self._end_prompt(entry)
         elif method == acp.REQUEST_PERMISSION:
             self._add_permission(entry)
-        update = updates.read(entry, self._session_id, self._ids) if method == acp.UPDATE else None
+        update = entry_updates.read(entry, self._session_id, self._ids) if method == acp.UPDATE else None
         if update is None or not update_kinds.is_conversation(update.kind):
             return []
         return self._add_update(update, entry)
@@ -114,7 +114,7 @@ class V2Replayer:
         )
         if role is Role.CALL and (id := acp.text(update.value, "toolCallId")) is not None:
             if (asked_fields := self._asked_fields.pop(id)) is not None:
-                lines.append(update_lines.encode(self._session_id, update_kinds.TOOL_CALL_UPDATE, asked_fields))
+                lines.append(raw_members.encode_line(self._session_id, update_kinds.TOOL_CALL_UPDATE, asked_fields))
             self._note_status(update_kinds.TOOL_CALL_UPDATE, id, update)
         elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
             self._note_status(update_kinds.COMPACTION, id, update)
@@ -161,11 +161,11 @@ class V2Replayer:
     def _add_permission(self, entry: Entry) -> None:
         subject = acp.member(acp.member(entry.value, "params"), "subject")
         id = acp.text(acp.member(subject, "toolCall"), "toolCallId")
-        raw = updates.find_line(entry, self._session_id, self._ids)
+        raw = entry_updates.find_line(entry, self._session_id, self._ids)
         if id is None or raw is None:
             return
         try:
-            members = update_lines.read_asked_call_v2(raw)
+            members = raw_members.read_asked_call_v2(raw)
         except (ValueError, KeyError):
             return
         # In version 2 an update replaces the fields that it names, so several statements are one with the last values.
@@ -188,7 +188,7 @@ class V2Replayer:
         for prompt in prompts:
             id = prompt.message_id if prompt.message_id is not None else prompt.own_id
             members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
-            lines.append(update_lines.encode(self._session_id, update_kinds.USER_MESSAGE, members))
+            lines.append(raw_members.encode_line(self._session_id, update_kinds.USER_MESSAGE, members))
             self._own_messages.add((prompt.run, id))
         self._unrepeated_prompts = [prompt for prompt in self._unrepeated_prompts if prompt not in prompts]
         return lines

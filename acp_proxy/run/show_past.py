@@ -23,10 +23,10 @@ from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import ShowPast
 from acp_proxy.proxy.events import PastShown
+from acp_proxy.replay.fold_v2 import V2Fold
 from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.replay.replayer import FOLDED_PAGE, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
-from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.run.look_up import OpenedTranscript, ReplayOptions
@@ -153,8 +153,8 @@ class ShowPastThread:
             return v1_replayer
         v2_replayer = V2Replayer(self._session_id, other_ids=self._transcript.other_ids)
         is_folded, tool_limit = self._options.mode == "compact", self._options.tool_limit
-        v2_folder = V2Folder(self._session_id, tool_limit, page_size=FOLDED_PAGE) if is_folded else None
-        return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_folder)
+        v2_fold = V2Fold(self._session_id, tool_limit, page_size=FOLDED_PAGE) if is_folded else None
+        return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_fold)
 
     def _report(self, past_shown: PastShown) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""

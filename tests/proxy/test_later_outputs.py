@@ -9,10 +9,10 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import RecordMessage, RecordNote, RecordUpdates, TranscriptEffect
+from acp_proxy.replay.fold_v2 import V2Fold
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminal_output import PLACEHOLDER
 from acp_proxy.replay.v2_client import V2ClientReplayer
-from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -30,7 +30,7 @@ def first(mode: Mode) -> Replayer:
 
 
 def second(mode: Mode) -> V2ClientReplayer:
-    folding = V2Folder("s", 0) if mode == "compact" else None
+    folding = V2Fold("s", 0) if mode == "compact" else None
     return V2ClientReplayer("s", first(mode), V2Replayer("s"), folding)
 
 

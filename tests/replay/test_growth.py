@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.replay.fold_v2 import V2Fold
 from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer
-from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript.file_format import Entry
 from fuzz import growth
@@ -104,7 +104,7 @@ def to_first(page: int) -> Replayer:
 
 def to_second(page: int) -> V2ClientReplayer:
     verbatim = V2Replayer(SESSION)
-    return V2ClientReplayer(SESSION, to_first(page), verbatim, V2Folder(SESSION, 0, page_size=page))
+    return V2ClientReplayer(SESSION, to_first(page), verbatim, V2Fold(SESSION, 0, page_size=page))
 
 
 FOLDED = pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.update_kinds import Form, Role
-from acp_proxy.replay import truncate, update_lines
-from acp_proxy.replay.update_lines import Members
+from acp_proxy.replay import raw_members, truncate
+from acp_proxy.replay.raw_members import Members
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 
 _MESSAGE_MEMBERS = frozenset({"sessionUpdate", "messageId", "content"})
@@ -55,7 +55,7 @@ class _FoldedId:
         self.pieces: list[_JoinedChunks | _MergedUpdates | bytes] = []
 
 
-class V2Folder:
+class V2Fold:
     """Folds one replay."""
 
     def __init__(self, session_id: str, limit: int, *, page_size: int = 0) -> None:
@@ -104,7 +104,7 @@ class V2Folder:
         update = acp.read_update(line)
         kind, raw = acp.update_kind(update) or "", line.removesuffix(b"\n")
         try:
-            members, params_members = update_lines.split_update(raw)
+            members, params_members = raw_members.split_update(raw)
         except (ValueError, KeyError):
             members, params_members = {}, {"": b""}
         is_plain = not params_members and "_meta" not in members
@@ -184,13 +184,13 @@ class V2Folder:
         fields, appended = dict(merged.members), merged.appended
         if is_whole and appended:
             content = fields.get("content", b"[]")
-            items = update_lines.split_array(content) if content != b"null" else []
-            fields["content"], appended = update_lines.join_array([*items, *appended]), []
+            items = raw_members.split_array(content) if content != b"null" else []
+            fields["content"], appended = raw_members.join_array([*items, *appended]), []
         left_out = sum(truncate.cut_fields(fields, self._limit).values()) if self._limit else 0
         if left_out and is_whole:
-            items = update_lines.split_array(fields.get("content", b"[]"))
-            notice = update_lines.encode_text_item(truncate.make_notice(self._session_id, left_out))
-            fields["content"] = update_lines.join_array([*items, notice])
+            items = raw_members.split_array(fields.get("content", b"[]"))
+            notice = raw_members.encode_text_item(truncate.make_notice(self._session_id, left_out))
+            fields["content"] = raw_members.join_array([*items, notice])
         elif self._limit and appended:
             appended = self._shorten(appended)
         id_member = {"toolCallId": jsonrpc.dump(id)}
@@ -201,12 +201,12 @@ class V2Folder:
 
     def _shorten(self, appended: list[bytes]) -> list[bytes]:
         """What chunks add to the content of a call that was named before, cut to the limit."""
-        all_items = update_lines.join_array(appended)
+        all_items = raw_members.join_array(appended)
         if len(all_items) <= self._limit:
             return appended
         kept_items = truncate.shorten_array(all_items, self._limit)
-        left_out = len(all_items) - len(update_lines.join_array(kept_items))
-        return [*kept_items, update_lines.encode_text_item(truncate.make_notice(self._session_id, left_out))]
+        left_out = len(all_items) - len(raw_members.join_array(kept_items))
+        return [*kept_items, raw_members.encode_text_item(truncate.make_notice(self._session_id, left_out))]
 
     def _encode_terminal(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
         id_member = {"terminalId": jsonrpc.dump(id)}
@@ -220,7 +220,7 @@ class V2Folder:
             yield self._encode(update_kinds.TERMINAL_CHUNK, {**id_member, "data": b'"%b"' % data})
 
     def _encode(self, kind: str, members: Members) -> bytes:
-        return update_lines.encode(self._session_id, kind, members)
+        return raw_members.encode_line(self._session_id, kind, members)
 
 
 _ID_MEMBERS = frozenset({"sessionUpdate", "toolCallId", "terminalId"})

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.fold_v2 import V2Fold
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer
-from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
@@ -33,7 +33,7 @@ Update = dict[str, Any]
 
 
 def fold(*updates: Update, limit: int = 0, page: int = 0) -> list[Update]:
-    folding = V2Folder("s", limit, page_size=page)
+    folding = V2Fold("s", limit, page_size=page)
     lines: list[bytes] = []
     for one in map(dict, updates):
         lines += folding.add([line(update("s", one.pop("sessionUpdate"), **one))])
@@ -100,7 +100,7 @@ def test_a_call_is_one_update_with_the_last_value_of_each_field() -> None:
 
 
 def test_in_a_later_turn_a_call_only_grows() -> None:
-    folding = V2Folder("s", 0)
+    folding = V2Fold("s", 0)
     folding.add([line(update("s", "tool_call_update", toolCallId="c", content=[item("a")]))])
     folding.end_turn()
     later = [line(update("s", "tool_call_content_chunk", toolCallId="c", content=item("b")))]
@@ -205,7 +205,7 @@ def test_a_client_shows_the_same_also_if_a_turn_is_folded_in_pieces(updates: lis
 
 
 def replay(*, is_folded: bool, page: int = 0) -> V2ClientReplayer:
-    folding = V2Folder("s", 0, page_size=page) if is_folded else None
+    folding = V2Fold("s", 0, page_size=page) if is_folded else None
     return V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s"), folding)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.replay import update_lines
+from acp_proxy.replay import raw_members
 from tests.strategies import spelled, texts, values
 
 MEMBERS = st.dictionaries(texts, values, max_size=4)
@@ -34,7 +34,7 @@ def test_a_line_is_taken_apart_in_the_same_way_with_and_without_its_value(
     ):
         raw = text.strip().encode()
         value: Any = jsonrpc.parse(raw)
-        apart, known = update_lines.split_update(raw), update_lines.split_update(raw, value)
+        apart, known = raw_members.split_update(raw), raw_members.split_update(raw, value)
         assert known == apart
         assert [*known[0]] == [*apart[0]], "in the same order"
 
@@ -44,4 +44,4 @@ def test_deeply_nested_lines_are_taken_apart(depth: int) -> None:
     deep = b"[" * depth + b"]" * depth
     raw = b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"x","rawInput":%b}}}' % deep
     value: Any = jsonrpc.parse(raw)
-    assert update_lines.split_update(raw, value)[0]["rawInput"] == deep
+    assert raw_members.split_update(raw, value)[0]["rawInput"] == deep

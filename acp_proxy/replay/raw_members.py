@@ -1,4 +1,4 @@
-"""Takes lines of updates apart into the bytes of their members, and puts such lines together.
+"""Takes lines of updates apart into the bytes of their members, and makes such lines of members.
 
 Values keep their JSON text, also ``1.0``, integers of any size and unknown members. Functions that take a line
 (``raw``) raise ValueError or KeyError if it is not an update or is nested too deeply.
@@ -50,7 +50,7 @@ def find_content(raw: bytes) -> bytes:
     return split_update(raw)[0]["content"]
 
 
-def encode(
+def encode_line(
     session_id: str, kind: str, members: Mapping[str, bytes], params_members: Mapping[str, bytes] | None = None
 ) -> bytes:
     """The line of an update. ``members``: the update's, beside its kind. ``params_members``: those of ``params``,
