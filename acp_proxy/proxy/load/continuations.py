@@ -7,7 +7,7 @@ Changes nothing of a ``Load``: ``LoadMachine`` does with it what the results her
 from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
+from acp_proxy.protocol.jsonrpc import Peer, Response
 from acp_proxy.proxy import aliases, handover_lines
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER
@@ -43,8 +43,6 @@ class Continuations:
         self._session_entries = session_entries
         self._aliases = known_aliases
         self._handovers = handovers
-        self._refused_prompts: dict[RequestId, tuple[Request, bytes]] = {}
-        """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
 
     # --- the agent's other id
 
@@ -119,27 +117,10 @@ class Continuations:
         if load.opens_anew or past_shown.handover_record:
             self._handovers.keep_handover_record(load.session_id, past_shown.handover_record, past_shown.attached)
 
-    # --- a prompt that is sent again in a new session
-
-    def add_refused_prompt(self, load: Load, prompt: Request, refusal: bytes) -> None:
-        """This load opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
-        self._refused_prompts[load.request.id] = prompt, refusal
-
-    def find_refused_prompt(self, id: RequestId) -> Request | None:
-        """The prompt that is sent again when the load with this request id is answered, if there is one."""
-        refused = self._refused_prompts.get(id)
-        return refused[0] if refused is not None else None
-
-    def take_refusal(self, load: Load) -> bytes | None:
-        """The new session cannot be opened: the line of the agent's refusal of the prompt, if it was for one."""
-        refused = self._refused_prompts.pop(load.request.id, None)
-        return refused[1] if refused is not None else None
-
     def send_prompt_again(self, load: Load) -> list[Effect]:
         """The new session is open: the prompt that was refused, if it was for one."""
-        refused = self._refused_prompts.pop(load.request.id, None)
-        if refused is None:
+        if load.refused_prompt is None:
             return []
-        prompt, _ = refused
+        prompt, _ = load.refused_prompt
         line = self._handovers.add_handover_record(prompt.raw + b"\n", prompt, load.session_id)
         return [Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, jsonrpc.read_message(line)))]

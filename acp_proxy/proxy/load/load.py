@@ -25,6 +25,7 @@ class LineBuffer(Generic[Detail]):
     def __init__(self) -> None:
         self.items: list[tuple[bytes, Detail]] = []
         self.size = 0
+        self.is_closed = False
 
     def __bool__(self) -> bool:
         return bool(self.items)
@@ -32,6 +33,11 @@ class LineBuffer(Generic[Detail]):
     @property
     def lines(self) -> list[bytes]:
         return [line for line, _ in self.items]
+
+    def add(self, line: bytes, detail: Detail) -> None:
+        """Add a line after the others."""
+        self.items.append((line, detail))
+        self.size += len(line)
 
     def take(self) -> list[tuple[bytes, Detail]]:
         """Return everything, and forget it."""
@@ -43,39 +49,14 @@ class LineBuffer(Generic[Detail]):
         """Forget everything."""
         self.items, self.size = [], 0
 
-    def replace(self, items: list[tuple[bytes, Detail]]) -> None:
-        """Have these instead."""
-        self.items, self.size = items, sum(len(line) for line, _ in items)
-
-    def _add(self, line: bytes, detail: Detail) -> None:
-        self.items.append((line, detail))
-        self.size += len(line)
-
-
-class LinesUntilAnswer(LineBuffer[object]):
-    """Lines that wait for an answer, each with its update if that must be compared before it is sent, else None."""
-
-    def hold(self, line: bytes, update: object = None) -> None:
-        """Hold a line, after the others."""
-        self._add(line, update)
-
-
-class UncomparedLines(LineBuffer[bool]):
-    """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
-    the agent's answer. The client may have them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_closed = False
-
-    def add(self, line: bytes, *, is_late: bool) -> None:
-        """Add a line after the others. ``is_late``: it came after the agent's answer."""
-        self._add(line, is_late)
-
     def close(self) -> None:
         """Drop everything: too much came. Nobody may add to it any more."""
         self.drop()
         self.is_closed = True
+
+    def replace(self, items: list[tuple[bytes, Detail]]) -> None:
+        """Have these instead."""
+        self.items, self.size = items, sum(len(line) for line, _ in items)
 
 
 class ComparedReplay:
@@ -179,11 +160,12 @@ class Load:
         is_open_elsewhere: bool | None = None,
         is_answered_to_client: bool = False,
         earlier_id: str | None = None,
+        refused_prompt: tuple[Request, bytes] | None = None,
     ) -> None:
         """``has_transcript``: the store has a transcript of the session. ``is_open_elsewhere``: another process had it
         open to append when it was looked up; None: not known. ``is_answered_to_client``: the client has its answer
         already. ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another
-        one."""
+        one. ``refused_prompt``: the prompt for which this opens a new session, and the line of the agent's refusal."""
         self.request = request
         self.session_id = session_id
         self.plan = plan
@@ -197,6 +179,7 @@ class Load:
         self.is_import = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
+        self.refused_prompt = refused_prompt
         self.returns_to: str | None = None
         """``earlier_id``, once the agent was asked for it. That session lacks what was said in the other one since
         then."""
@@ -205,11 +188,14 @@ class Load:
         self.response = b""
         """The line of the answer for the client."""
 
-        self.uncompared = UncomparedLines()
-        self.state_updates = LinesUntilAnswer()
+        self.uncompared = LineBuffer[bool]()
+        """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
+        the agent's answer. The client may have them."""
+        self.state_updates = LineBuffer[None]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
-        self.before_response, self.after_response = LinesUntilAnswer(), LinesUntilAnswer()
-        """Lines that wait for the answer to the client, and must leave before or after it."""
+        self.before_response, self.after_response = LineBuffer[object](), LineBuffer[object]()
+        """Lines that wait for the answer to the client, and must leave before or after it, each with its update if that
+        must be compared before it is sent, else None."""
         self.first_line: bytes | None = None
         """How the replay began that came before the agent's answer; empty if none came; None: there is no answer."""
         self.earlier_first_line: bytes | None = None

@@ -107,7 +107,7 @@ class LoadMachine:
             case Action.SEND_WAITING:
                 return self._send_waiting_lines(load)
             case Action.ANSWER:
-                line = self._continuations.take_refusal(load) or load.response
+                line = load.refused_prompt[1] if load.refused_prompt is not None else load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Action.ANSWER_AFTER_PAST:
                 return self._answer_after_past(load, outcome)
@@ -135,6 +135,8 @@ class LoadMachine:
     def follow(self, load: Load) -> list[Effect]:
         """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
         self.open_loads.add(load)
+        if load.refused_prompt is not None:
+            _add_unechoed(load, load.refused_prompt[0])
         cancelled = [other for other in self.open_loads.list_earlier(load) if other.state in CANCELLED_STATES]
         load.cancelled_update_counts = {other.request.id: len(other.uncompared.items) for other in cancelled}
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
@@ -147,14 +149,8 @@ class LoadMachine:
             load.request.id, self._session_entries.sessions.find_answer(load.session_id)
         )
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
-            load.before_response.hold(busy)
+            load.before_response.add(busy, None)
         return self._show_past(load)
-
-    def follow_refused_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
-        """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
-        _add_unechoed(load, prompt)
-        self._continuations.add_refused_prompt(load, prompt, refusal)
-        return self.follow(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> None:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
@@ -167,7 +163,7 @@ class LoadMachine:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
         id = jsonrpc.read_cancelled_id(message)
         load = self.open_loads.find_by_id(id) if id is not None else None
-        if id is None or load is None or self._continuations.find_refused_prompt(id) is not None:
+        if id is None or load is None or load.refused_prompt is not None:
             return []
         return self._move(load, LoadEvent.CANCEL_REQUESTED)
 
@@ -275,7 +271,7 @@ class LoadMachine:
         load.response = new_session.response if new_session.response is not None else load.response
         idle = self.dialect.encode_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
-            load.before_response.hold(idle)
+            load.before_response.add(idle, None)
         return [*new_session.effects, *self._move(load, new_session.event, message)]
 
     # --- comparison, and showing the past
@@ -290,7 +286,7 @@ class LoadMachine:
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.PAST_SHOWN)]
-        refused_prompt = self._continuations.find_refused_prompt(load.request.id)
+        refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_anew or load.catches_up or load.returns_to is not None
         return [
             ShowPast(
@@ -504,7 +500,7 @@ class LoadMachine:
             return []  # the client has it
         match load.state:
             case LoadState.ASKED:
-                load.uncompared.add(line, is_late=load.follows_answer)
+                load.uncompared.add(line, load.follows_answer)
                 return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=load.follows_answer)
@@ -513,7 +509,7 @@ class LoadMachine:
                 self.waiting_lines.remember(load, line, is_late=load.follows_answer)
                 return []
             case LoadState.SHOWING_PAST | LoadState.STOPPING:
-                load.after_response.hold(line, update)
+                load.after_response.add(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
                 return self.answered_loads.handle_update(load, line, update)
@@ -531,7 +527,7 @@ class LoadMachine:
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
-            load.state_updates.hold(line)
+            load.state_updates.add(line, None)
         if self.waiting_lines.find_holder(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
@@ -559,7 +555,7 @@ class LoadMachine:
         holder = self.waiting_lines.find_holder(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.after_response.hold(line)
+        holder.after_response.add(line, None)
         return self._pass_if_flooded(holder)
 
     def _pass_if_flooded(self, load: Load) -> list[Effect]:

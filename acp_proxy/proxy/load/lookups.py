@@ -255,8 +255,10 @@ class Lookups:
         if not session.has_transcript:
             return [Forward(Peer.CLIENT, refusal)]
         new_request = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        new_load = Load(new_request, load.session_id, PROMPTED_ANEW, has_transcript=True)
-        return self._machine.follow_refused_prompt(new_load, prompt, refusal)
+        plan, refused_prompt = PROMPTED_ANEW, (prompt, refusal)
+        return self._machine.follow(
+            Load(new_request, load.session_id, plan, has_transcript=True, refused_prompt=refused_prompt)
+        )
 
     def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""

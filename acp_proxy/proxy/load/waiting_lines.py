@@ -36,7 +36,7 @@ class WaitingLines:
         answer."""
         if load.uncompared.is_closed:
             return
-        load.uncompared.add(line, is_late=is_late)
+        load.uncompared.add(line, is_late)
         if self._is_too_much(load):  # too much to hold, so nothing of it is compared
             load.uncompared.close()
 
