@@ -25,7 +25,7 @@ PRELOADED = (
     "acp_proxy.run.load_requests",
     "acp_proxy.run.show_past",
     "acp_proxy.run.idle_work",
-    "acp_proxy.run.start_sync",
+    "acp_proxy.run.start_sync_round",
     "acp_proxy.cli.app",
     "acp_proxy.tools.browse.command",
     "rich.table",

@@ -17,7 +17,7 @@ from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.sessions.queries import find_titled
+from acp_proxy.sessions.find_sessions import find_titled
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript.file_names import file_name

@@ -1,7 +1,7 @@
-"""Follows the agent's own ``session/list``: what acp-proxy knows better is brought into its pages.
+"""Decides about a ``session/list`` that the agent answers: what it is asked, and which pages are amended.
 
 The agent never sees ``archived``, since sessions may be archived only here, and a page of which nothing is left is not
-sent; the agent is asked for the next one instead. ``run`` changes the pages themselves (``session_list``).
+sent; the agent is asked for the next one instead. ``run/list_requests`` amends the pages, by means of ``session_list``.
 """
 
 from collections import OrderedDict

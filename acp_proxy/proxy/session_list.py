@@ -1,4 +1,4 @@
-"""Amends the agent's lists of sessions, and its titles: lines in, lines out."""
+"""What ``run/list_requests`` amends the agent's lists and titles with: lines in, lines out."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType

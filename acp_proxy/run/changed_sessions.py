@@ -58,7 +58,7 @@ class ChangedSessions:
 
     def _start_round_now(self) -> None:
         try:
-            from acp_proxy.run.start_sync import start_round
+            from acp_proxy.run.start_sync_round import start_round
 
             start_round(self._recorder.store.root, self._warn)
         except ImportError:  # an upgrade has replaced it: the next proxy will do this

@@ -1,4 +1,4 @@
-"""Serves ``session/list``: answers from the store, or amends what the agent answers with what only the store knows."""
+"""Performs what ``proxy`` decided about a ``session/list``: answers it from the store, or amends the agent's page."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -126,7 +126,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     if recorder is not None:
         import_lazy_modules()
         with contextlib.suppress(Exception):
-            from acp_proxy.run import start_sync  # noqa: F401
+            from acp_proxy.run import start_sync_round  # noqa: F401
         relay.start_round()
     # ``launch`` stopped the garbage collector. What was loaded until now stays, so it need not be visited.
     gc.freeze()

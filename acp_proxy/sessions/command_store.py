@@ -12,15 +12,14 @@ from types import MappingProxyType
 from msgspec import Struct, convert
 
 from acp_proxy.errors import NewerFormat, Unreadable
-from acp_proxy.sessions import queries, soft_deleted
+from acp_proxy.sessions import find_sessions, soft_deleted
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.sessions.unreadable import explain_unreadable
-from acp_proxy.store import delete, journal, user_state
+from acp_proxy.store import delete, journal, store_root, user_state
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import JOURNAL
 from acp_proxy.store.queries import complete_rows, is_open, read_state
 from acp_proxy.store.store_base import StoreBase
-from acp_proxy.transcript import private_files
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import (
     COMPRESSED_SUFFIX,
@@ -85,34 +84,35 @@ class CommandStore(StoreBase):
             archived_names = {
                 agent_folder: names for agent_folder, names in archived_names.items() if len(names) <= _MOST_LOOKED_UP
             }
-        list_filter = queries.ListFilter(
+        list_filter = find_sessions.ListFilter(
             agent_folders, cwd, since, until, includes_below=includes_below, branch=branch, names=archived_names
         )
         rows = complete_rows(
             self.layout,
-            queries.list_newest(self.store_index, list_filter),
+            find_sessions.list_newest(self.store_index, list_filter),
         )
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
     def find_named(self, selector: str, agent_words: str = "") -> list[ListedSession]:
-        """As ``queries.find_named``. Raises Unreadable, OSError."""
-        list_filter = queries.ListFilter(self.list_agents(agent_words))
+        """As ``find_sessions.find_named``. Raises Unreadable, OSError."""
+        list_filter = find_sessions.ListFilter(self.list_agents(agent_words))
         deleted_ids = {
             session_id for agent_folder in list_filter.agent_folders for session_id in self.read_deleted(agent_folder)
         }
         rows = self.store_index.query(
-            lambda index: queries.find_named(index, list_filter, selector, deleted_ids), *list_filter.agent_folders
+            lambda index: find_sessions.find_named(index, list_filter, selector, deleted_ids),
+            *list_filter.agent_folders,
         )
         return list(complete_rows(self.layout, rows))
 
     def find_titled(
         self, title_part: str, agent_words: str = "", show_title: Callable[[str], str] = str
     ) -> list[ListedSession]:
-        """As ``queries.find_titled``, newest first; but the id of a deleted session is never taken as a part of a
+        """As ``find_sessions.find_titled``, newest first; but the id of a deleted session is never taken as a part of a
         title. ``show_title``: makes of a title what is compared. Raises Unreadable, OSError."""
         if any(title_part in self.read_deleted(agent_folder) for agent_folder in self.list_agents(agent_words)):
             return []
-        return queries.find_titled(
+        return find_sessions.find_titled(
             ((row, show_title(row.title or "")) for row in self.list_newest(agent_words)), title_part
         )
 
@@ -123,8 +123,8 @@ class CommandStore(StoreBase):
         )
 
     def find_ids_alike(self, session_ids: Sequence[str], length: int) -> list[str]:
-        """As ``queries.find_ids_alike``. Raises Unreadable."""
-        return self.store_index.query(lambda index: queries.find_ids_alike(index, session_ids, length))
+        """As ``find_sessions.find_ids_alike``. Raises Unreadable."""
+        return self.store_index.query(lambda index: find_sessions.find_ids_alike(index, session_ids, length))
 
     def open_listed(self, listed: ListedSession) -> TranscriptReader:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
@@ -185,8 +185,10 @@ class CommandStore(StoreBase):
         self.store_index.remove(listed.agent_folder, [listed.name])
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
-        """As ``queries.find_copies_of``. Raises Unreadable."""
-        rows = self.store_index.query(lambda index: queries.find_copies_of(index, agent_folder, listed), agent_folder)
+        """As ``find_sessions.find_copies_of``. Raises Unreadable."""
+        rows = self.store_index.query(
+            lambda index: find_sessions.find_copies_of(index, agent_folder, listed), agent_folder
+        )
         return list(complete_rows(self.layout, rows))
 
     def copy_for_agent(self, listed: ListedSession, agent_folder: str, agent_info: Mapping[str, object]) -> str:
@@ -243,7 +245,7 @@ class CommandStore(StoreBase):
 
     def check_writable(self) -> None:
         """Create the store if it is missing. Raises StoreRefused if it cannot be written."""
-        private_files.prepare(self.root)
+        store_root.prepare(self.root)
 
     def list_transcripts(self) -> list[tuple[str, str]]:
         """The agent and name of every transcript."""

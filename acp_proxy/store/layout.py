@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
+from acp_proxy.store import store_root
 from acp_proxy.store.databases import empty_database, remove_database
 from acp_proxy.store.journal import Journal
 from acp_proxy.transcript import file_names, private_files
@@ -115,7 +116,7 @@ class Layout:
         """Create an agent's folder, and the store itself if it was removed. Raises OSError, also if something else is
         in its place."""
         try:
-            private_files.prepare(self.root)
+            store_root.prepare(self.root)
             for directory in (folder.parent, folder):
                 private_files.make_inner_directory(directory)
         except StoreRefused as problem:

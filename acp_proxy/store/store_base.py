@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable, errno_name
 from acp_proxy.protocol.proxy_ids import is_proxy_id
-from acp_proxy.store import delete
+from acp_proxy.store import delete, store_root
 from acp_proxy.store.agent_folder import choose_folder
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
@@ -87,8 +87,8 @@ class StoreBase:
         layout.bin_days = self._bin_days
         self.exists = self._creates or layout.exists
         if self.exists:
-            private_files.make_root(self.root)
-            self.read_only_reason = private_files.find_refusal(self.root)
+            store_root.make_root(self.root)
+            self.read_only_reason = store_root.find_refusal(self.root)
             if self._creates and self.read_only_reason is not None:
                 raise self.read_only_reason
             layout.is_read_only = self.read_only_reason is not None

@@ -1,4 +1,4 @@
-"""File access and permissions: directories are 0700, files 0600, and a store that others can write to is refused.
+"""File access and permissions: directories are 0700, files 0600, and what others can write to is refused.
 
 A refusal raises ``StoreRefused``, whose text names the command that fixes it. Modes are not checked on Windows.
 """
@@ -16,7 +16,6 @@ from acp_proxy.errors import StoreRefused
 
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
-_OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 _GATHER_FROM_BYTES = 64 * 1024
 """To copy less costs less than to pass the parts to the kernel one by one."""
 _PARTS_LIMIT = 1000
@@ -62,63 +61,16 @@ def make_reachable(root: Path) -> Path:
     return root
 
 
-def prepare(root: Path) -> None:
-    """Create the store's directory if missing, and check that only this user can write to it. Raises StoreRefused."""
-    make_root(root)
-    if (refusal := find_refusal(root)) is not None:
-        raise refusal
-
-
 def is_temporary(problem: OSError) -> bool:
     """Whether the same call may work later, in the same place."""
     return problem.errno not in (errno.ENOTDIR, errno.EPERM, errno.ENAMETOOLONG)
 
 
-def make_root(root: Path) -> None:
-    """Create the store's directory if it is missing. It may still be read-only. Raises StoreRefused."""
-    try:
-        make_directory(root)
-        status = os.stat(root)
-    except FileExistsError as problem:  # on Windows, also for a file above it
-        raise StoreRefused(
-            f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
-        ) from problem
-    except OSError as problem:
-        reason = problem.strerror or type(problem).__name__
-        text = f"{root} cannot be used: {reason}. Choose another place with --store."
-        raise StoreRefused(text, is_temporary=is_temporary(problem)) from problem
-    check_owner(root, status)
-
-
-def find_refusal(root: Path) -> StoreRefused | None:
-    """The refusal, with advice, if the store cannot be written; None if it can."""
-    if os.access(root, os.W_OK | os.X_OK):
-        return None
-    advice = "Choose another place with --store."
-    try:
-        mode, is_read_only = os.stat(root).st_mode, _is_on_read_only_mount(root)
-    except OSError as problem:  # it was removed in the meantime
-        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}", is_temporary=True)
-    if is_read_only:
-        advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
-        return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
-    if mode & _OWNER_WRITES != _OWNER_WRITES:
-        return StoreRefused(f"{root} cannot be written to. Run: {_format_command('chmod', '700', root)}")
-    reason = "the system protects it (a snapshot, a flag, a sandbox)"
-    text = f"{root} cannot be written to, although its mode allows it: {reason}. {advice}"
-    return StoreRefused(text, is_temporary=True)  # the check itself may have failed
-
-
-def _format_command(*words: object) -> str:
+def format_command(*words: object) -> str:
     """A command for the user to copy."""
     from acp_proxy import shell_quote  # imported late: only advice needs it
 
     return shell_quote.join(map(str, words))
-
-
-def _is_on_read_only_mount(path: Path) -> bool:
-    """Whether the file system of this path is mounted read-only. Raises OSError."""
-    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)  # not on Windows
 
 
 def check_inside(directory: Path) -> None:
@@ -136,7 +88,7 @@ def check_link(path: Path) -> None:
     """Check that a path is not a symbolic link. Raises StoreRefused."""
     if path.is_symlink():
         raise StoreRefused(
-            f"{path} is a link. Replace it with what it points to, or remove it: {_format_command('rm', path)}"
+            f"{path} is a link. Replace it with what it points to, or remove it: {format_command('rm', path)}"
         )
 
 
@@ -156,7 +108,7 @@ def check_owner(root: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
     if status.st_mode & 0o022:
-        raise StoreRefused(f"other users can write to {root}. Run: {_format_command('chmod', '700', root)}")
+        raise StoreRefused(f"other users can write to {root}. Run: {format_command('chmod', '700', root)}")
 
 
 def make_directory(path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from acp_proxy.sessions.queries import ListFilter, list_newest
+from acp_proxy.sessions.find_sessions import ListFilter, list_newest
 from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.tools.maintenance import verify
 from acp_proxy.transcript import file_format

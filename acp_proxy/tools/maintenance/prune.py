@@ -12,7 +12,7 @@ from pathlib import Path
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.disk_use import measure_sizes
-from acp_proxy.sessions.queries import list_including_unprompted
+from acp_proxy.sessions.find_sessions import list_including_unprompted
 from acp_proxy.sessions.soft_deleted import DeletedSession, list_deleted, summarize_deleted
 from acp_proxy.store import delete
 from acp_proxy.store.index import Index, ListedSession, decode_id

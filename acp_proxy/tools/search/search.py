@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.protocol import acp, proxy_ids, timestamps
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.sessions.queries import LAST_USED_SQL, ON_BRANCH_SQL, match_directories
+from acp_proxy.sessions.find_sessions import LAST_USED_SQL, ON_BRANCH_SQL, match_directories
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
 from acp_proxy.store.layout import Layout

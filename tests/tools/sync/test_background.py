@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, start_round
+from acp_proxy.run.start_sync_round import LOCK, SETTINGS, WAITING, start_round
 from acp_proxy.tools.sync import open_place
 from acp_proxy.tools.sync.background import do_rounds_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 STARTS = """
 import ctypes, sys, time
 from pathlib import Path
-from acp_proxy.run.start_sync import start_round
+from acp_proxy.run.start_sync_round import start_round
 
 if sys.platform == "win32":
     from acp_proxy.run.windows_agent import tie_to_us

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.sessions import command_store
-from acp_proxy.sessions import queries as newest_module
+from acp_proxy.sessions import find_sessions as newest_module
 from acp_proxy.store import folder_changes
 from acp_proxy.store import index as index_module
 from acp_proxy.store.index import Index, ListedSession

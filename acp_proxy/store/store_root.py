@@ -1,0 +1,60 @@
+"""The store's own directory: created if it is missing, and refused if it cannot be used or written to.
+
+A refusal raises or is a ``StoreRefused``, whose text names the command that fixes it.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from acp_proxy.errors import StoreRefused
+from acp_proxy.transcript import private_files
+
+_OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
+
+
+def prepare(root: Path) -> None:
+    """Create the store's directory if missing, and check that only this user can write to it. Raises StoreRefused."""
+    make_root(root)
+    if (refusal := find_refusal(root)) is not None:
+        raise refusal
+
+
+def make_root(root: Path) -> None:
+    """Create the store's directory if it is missing. It may still be read-only. Raises StoreRefused."""
+    try:
+        private_files.make_directory(root)
+        status = os.stat(root)
+    except FileExistsError as problem:  # on Windows, also for a file above it
+        raise StoreRefused(
+            f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
+        ) from problem
+    except OSError as problem:
+        reason = problem.strerror or type(problem).__name__
+        text = f"{root} cannot be used: {reason}. Choose another place with --store."
+        raise StoreRefused(text, is_temporary=private_files.is_temporary(problem)) from problem
+    private_files.check_owner(root, status)
+
+
+def find_refusal(root: Path) -> StoreRefused | None:
+    """The refusal, with advice, if the store cannot be written; None if it can."""
+    if os.access(root, os.W_OK | os.X_OK):
+        return None
+    advice = "Choose another place with --store."
+    try:
+        mode, is_read_only = os.stat(root).st_mode, _is_on_read_only_mount(root)
+    except OSError as problem:  # it was removed in the meantime
+        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}", is_temporary=True)
+    if is_read_only:
+        advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
+        return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
+    if mode & _OWNER_WRITES != _OWNER_WRITES:
+        return StoreRefused(f"{root} cannot be written to. Run: {private_files.format_command('chmod', '700', root)}")
+    reason = "the system protects it (a snapshot, a flag, a sandbox)"
+    text = f"{root} cannot be written to, although its mode allows it: {reason}. {advice}"
+    return StoreRefused(text, is_temporary=True)  # the check itself may have failed
+
+
+def _is_on_read_only_mount(path: Path) -> bool:
+    """Whether the file system of this path is mounted read-only. Raises OSError."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)  # not on Windows
