@@ -102,8 +102,8 @@ class WaitingRequests:
         return opens and self._open_loads.is_being_opened(session_id)
 
     def _add_cancel(self, line: bytes, message: Notification) -> list[Effect] | None:
-        """A cancel does not wait. That of a request which waits ends here. That of a turn goes to the agent, and once
-        more after the prompts that wait: it means them too."""
+        """A cancel does not wait for a load. That of a request which waits ends here. That of a turn goes to the agent,
+        and once more after the prompts that wait: it means them too."""
         if message.method == acp.CANCEL:
             queue = self._queues.get(acp.session_id(message.params) or "", _Queue())
             methods = [waiting.method for waiting, _ in queue.messages]
@@ -113,6 +113,11 @@ class WaitingRequests:
         id = jsonrpc.read_cancelled_id(message) if message.method == acp.CANCEL_REQUEST else None
         if id is None:
             return None
+        for session_id, queue in self._queues.items():
+            is_decided = isinstance(queue.decided, Request) and queue.decided.id == id
+            if is_decided and self._lookups.is_looked_up(session_id):  # so it is cancelled once the agent has it
+                queue.messages.insert(0, (message, line))
+                return []
         code, reason = jsonrpc.REQUEST_CANCELLED, "Request cancelled"
         return [effect for queue in self._queues.values() for effect in _refuse(queue, code, reason, id)] or None
 

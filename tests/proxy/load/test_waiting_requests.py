@@ -149,8 +149,18 @@ def test_nothing_overtakes_a_load_that_is_being_looked_up() -> None:
     talk = loading_twice()
     talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
     assert answer_first(talk) == b""
-    assert talk.client.say(prompt(3, "s"), cancel(2)).to_agent == line(cancel(2))
+    assert talk.client.say(prompt(3, "s")).to_agent == b""
     assert talk.finish_lookup(2, SimulatedSession(says=PAST)).to_agent == line(load(2, "s"), prompt(3, "s"))
+
+
+def test_a_load_that_waited_can_be_cancelled_while_it_is_looked_up() -> None:
+    talk = loading_twice()
+    talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
+    answer_first(talk)
+    assert talk.client.say(prompt(3, "s"), cancel(2)).done == []
+    step = talk.finish_lookup(2, SimulatedSession(says=PAST))
+    assert step.to_agent == line(load(2, "s"), cancel(2), prompt(3, "s"))
+    assert step.refusals == [(2, -32800)]
 
 
 def test_the_rest_of_a_replay_is_not_new_while_the_next_load_is_looked_up() -> None:
