@@ -32,7 +32,8 @@ from acp_proxy.transcript.rewinds import Point, read_fork_point
 
 _OPEN_FILE_LIMIT = 64
 _RETRY_SECONDS = 1.0
-"""How long a session stays suspended. A short fault of the store then costs few entries, and a long one little time."""
+"""How long a session stays suspended at least: what is written next after that tries again. A short fault of the store
+then costs few entries, and a long one little time."""
 
 
 class Gap(Struct):
@@ -50,8 +51,8 @@ class RecordedSession(Struct):
     ``agent_folder``: its folder; empty until the store can say. ``is_new``: the agent has just created it.
     ``parent_id``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
     ``copied_bytes``: bytes to copy of the parent's transcript.
-    ``has_file``: its file existed once, with this ``identity``. ``is_deleted``: it was deleted, and not prompted since.
-    ``transcript``: its file, if open. ``is_in_turn``: it was prompted, and no turn has ended since.
+    ``has_file``: its file existed once, with this ``file_identity``. ``is_deleted``: it was deleted, and not prompted
+    since. ``transcript``: its file, if open. ``is_in_turn``: it was prompted, and no turn has ended since.
     ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_elsewhere``:
     another process has imported it, so it has what comes before the next note. ``has_failed``: recording it has failed
     before.
@@ -64,7 +65,7 @@ class RecordedSession(Struct):
     point: Point | None = None
     copied_bytes: int | None = None
     has_file: bool = False
-    identity: bytes = b""
+    file_identity: bytes = b""
     is_deleted: bool = False
     transcript: TranscriptAppender | None = None
     is_in_turn: bool = False
@@ -251,12 +252,12 @@ class RecordedSessions(dict[str, RecordedSession]):
         if session.transcript is None:
             session_id = session.header.session_id
             if session.has_file:
-                session.transcript = self._store.reopen(session.agent_folder, session_id, session.identity)
+                session.transcript = self._store.reopen(session.agent_folder, session_id, session.file_identity)
             else:
                 if not self._store.still_exists:
                     self._warn_of_removal()
                 session.transcript = self._create(session)
-                session.identity = session.transcript.identity
+                session.file_identity = session.transcript.identity
                 session.has_file, session.is_new = True, False
                 session.parent_id = None  # a later new beginning is not a copy
             self._open_sessions[session_id] = session
@@ -359,7 +360,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         return self._gaps.setdefault(session_id, Gap(since, reason))
 
     def allow_retry_now(self) -> None:
-        """End the waiting of all suspended sessions, so that the next flush tries them again. From any thread."""
+        """End the waiting of all suspended sessions, so that the next write tries them again. From any thread."""
         for gap in list(self._gaps.values()):
             gap.retry_at = 0.0
 

@@ -91,17 +91,18 @@ class Recorder:
         self._command, self._may_run_others = name_command(command), may_run_others(command)
         self._agent_name = agent
         self._agent_folder = ""
-        self._identity: IdentifyAgent | None = None
-        self._agent_info: dict[str, object] = {}
+        self._reported_agent: IdentifyAgent | None = None
+        self._agent_in_headers: dict[str, object] = {}
         self._protocol = file_format.V1
         self.mask = mask
         self._deletes_softly = deletes_softly
-        self._listed_agents = other_agents
+        self._other_agents = other_agents
         self._progress = Progress()
         self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, self.find_agent_folder)
         self._warn = warn
         self._adding_lock = threading.Lock()
-        """Guards ``_unwritten``, ``_unwritten_bytes`` and ``_added_count``; held for some instructions only."""
+        """Held for some instructions while ``_unwritten``, ``_unwritten_bytes`` and ``_added_count`` change. They are
+        read without it: a thread sees what it has added itself, and need not wait for what others add meanwhile."""
         self._unwritten: deque[TimedEffect] = deque()
         self._unwritten_bytes = 0
         self._added_count = self._written_count = 0
@@ -151,7 +152,7 @@ class Recorder:
     def find_agent_folder(self) -> str:
         """The agent's folder, which the store chooses the first time; empty before the agent has said who it is. Raises
         OSError while the store cannot say."""
-        if not self._agent_folder and (info := self._identity) is not None:
+        if not self._agent_folder and (info := self._reported_agent) is not None:
             self._agent_folder = self.store.choose_agent(
                 self._agent_name, info.name, self._command, may_run_others=self._may_run_others
             )
@@ -236,10 +237,10 @@ class Recorder:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
         self._sessions.append_waiting_turns(self.find_agent_folder(), session_id)
 
-    def list_other_agents(self) -> list[str]:
+    def list_other_folders(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
         folders = (
-            folder for name in self._listed_agents for folder in self.store.list_agents("" if name == ALL else name)
+            folder for name in self._other_agents for folder in self.store.list_agents("" if name == ALL else name)
         )
         return [folder for folder in dict.fromkeys(folders) if folder != self.find_agent_folder()]
 
@@ -254,10 +255,10 @@ class Recorder:
         self.wait_until_written()
 
     def finish(self) -> None:
-        """Flush a last time: try everything again, however recently it failed, and report the turns that ended."""
+        """Write a last time: try everything again, however recently it failed, and report the turns that ended."""
         self._sessions.allow_retry_now()
         self.wait_until_written()
-        self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported after the flush that they end with
+        self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported after their entries are written
 
     # --- the writer
 
@@ -314,24 +315,26 @@ class Recorder:
             if not isinstance(effect, _ENTRY_EFFECTS) or effect.session_id != session_id:
                 self._write_run(session_id, parts, since)
                 parts = file_format.Parts()
+            if isinstance(effect, _ENTRY_EFFECTS):
+                session_id = effect.session_id
             stamp = timestamps.stamp(seconds)
             since = since if parts else stamp
-            match effect:  # the patterns of lines assign ``session_id``: from here on, the run is of that session
-                case RecordMessage(session_id) if self._sessions.is_imported_elsewhere(session_id):
+            match effect:
+                case RecordMessage() if self._sessions.is_imported_elsewhere(session_id):
                     pass
-                case RecordMessage(session_id, peer, raw, answered_method):
+                case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_plain(raw)
                     parts += file_format.encode_message_parts(
                         stamp, self.run_id, peer, raw, answered_method, is_plain=is_plain, protocol=self._protocol
                     )
-                case RecordUpdates(session_id, data):
+                case RecordUpdates(_, data):
                     if len(data) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol)
                     if len(data) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
                         self._write_run(session_id, parts, since)
                         parts = file_format.Parts()
-                case RecordNote(session_id, note):
+                case RecordNote(_, note):
                     self._sessions.end_import(session_id)
                     parts.append(file_format.encode_note(stamp, self.run_id, note))
                 case IdentifyAgent():
@@ -339,7 +342,7 @@ class Recorder:
                 case ProtocolVersion(version):
                     self._protocol = version
                 case BeginTranscript():
-                    self._sessions.begin(effect, self._agent_info, stamp)
+                    self._sessions.begin(effect, self._agent_in_headers, stamp)
                 case BeginTurn():
                     self._sessions.begin_turn(effect.session_id, stamp)
                 case EndTurn():
@@ -360,8 +363,8 @@ class Recorder:
 
     def _identify(self, info: IdentifyAgent) -> None:
         self._progress.move()
-        self._agent_info = {"name": _shorten(info.name), "version": _shorten(info.version)}
-        self._identity, self._agent_folder = info, ""
+        self._agent_in_headers = {"name": _shorten(info.name), "version": _shorten(info.version)}
+        self._reported_agent, self._agent_folder = info, ""
         with suppress(OSError):  # tried again with each session
             self.find_agent_folder()
 

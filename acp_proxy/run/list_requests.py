@@ -46,7 +46,7 @@ class ListRequests:
         recorder = self._recorder
         try:
             archived = _ARCHIVE_FILTERS[effect.archived or session_list.EXCLUDE]
-            other_folders = recorder.list_other_agents() if effect.lists_foreign else []
+            other_folders = recorder.list_other_folders() if effect.lists_foreign else []
             store, agent = recorder.store, recorder.find_agent_folder()
             page = store.list_page(
                 agent, effect.cwd, effect.cursor, recorder.run_id, archived=archived, other_folders=other_folders
@@ -158,7 +158,7 @@ class ListRequests:
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
         store, agent = recorder.store, recorder.find_agent_folder()
-        other_folders = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.lists_foreign else []
+        other_folders = recorder.run_on_writer(recorder.list_other_folders) if sessions and page.lists_foreign else []
         ask = partial(store.list_by_ids, agent, recorder.run_id, sessions, other_folders)
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if sessions else []
 
@@ -168,7 +168,7 @@ class ListRequests:
         recorder, archived = self._recorder, _ARCHIVE_FILTERS[page.archived or session_list.EXCLUDE]
         store, agent = recorder.store, recorder.find_agent_folder()
         lists_foreign = page.joins_rows and page.lists_foreign
-        other_folders = recorder.run_on_writer(recorder.list_other_agents) if lists_foreign else []
+        other_folders = recorder.run_on_writer(recorder.list_other_folders) if lists_foreign else []
         has_any = (
             sessions or other_folders or (lists_foreign and recorder.run_on_writer(lambda: store.has_copies(agent)))
         )

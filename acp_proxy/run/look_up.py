@@ -102,7 +102,7 @@ def look_up(
             # Another process may have deleted it between our two checks.
             if session_id in recorder.store.read_deleted(recorder.find_agent_folder()):
                 return SessionFound(request_id, is_deleted=True)
-            reader = recorder.store.read_original(session_id, recorder.list_other_agents())
+            reader = recorder.store.read_original(session_id, recorder.list_other_folders())
             return OpenedTranscript(session_id, reader, state.find_title(session_id), is_foreign=True)
 
     def close_late(result: SessionFound | OpenedTranscript) -> None:

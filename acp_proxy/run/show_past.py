@@ -2,7 +2,7 @@
 transcript if that is the one to show.
 
 On its own thread, since a transcript may have gigabytes, and nobody else's session may wait for it. It reserves the
-client's output for at most ``FLUSH_SIZE`` bytes of whole lines at a time, so other sessions' lines leave in between.
+client's output for at most ``SEND_SIZE`` bytes of whole lines at a time, so other sessions' lines leave in between.
 ``stop`` takes effect between two of these: after it returns, a cancelled thread sends nothing more. The last one
 reports the end (``on_end``) while it still has the output, so nothing comes between the past and the answer to the
 load.
@@ -38,7 +38,7 @@ from acp_proxy.transcript.reader import AlikeLines, Line
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.v2_entries import read_as_v1
 
-FLUSH_SIZE = 64 * 1024
+SEND_SIZE = 64 * 1024
 _GATHER_SECONDS = 0.005
 """Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
 
@@ -76,7 +76,7 @@ class ShowPastThread:
         self._is_stopped = False
         self._unsent: list[bytes] = []
         self._size = 0
-        self._flushed_at = 0.0
+        self._sent_at = 0.0
         self._thread = threading.Thread(target=self._run, name="show past", daemon=True)
 
     def start(self, effect: ShowPast) -> None:
@@ -159,7 +159,7 @@ class ShowPastThread:
     def _report(self, past_shown: PastShown) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         with self._client_output.lock:
-            self._flush_locked()
+            self._send_unsent_locked()
             is_over = self._on_end(past_shown)
         if not is_over:
             comparison: Comparison | None = None
@@ -189,8 +189,8 @@ class ShowPastThread:
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # only its title and _meta are used
             self._add_shown(_replay_line(replayer, line))
-            if self._unsent and time.monotonic() - self._flushed_at > _GATHER_SECONDS:
-                self._flush()
+            if self._unsent and time.monotonic() - self._sent_at > _GATHER_SECONDS:
+                self._send_unsent()
         self._add_shown(replayer.end())
         return True
 
@@ -255,20 +255,20 @@ class ShowPastThread:
         is_for_nobody = self._is_stopped and not self._effect.makes_handover_record  # which is for the agent
         return not (is_for_nobody or self._client_output.is_gone)
 
-    def _add_shown(self, lines: list[bytes]) -> None:
+    def _add_shown(self, items: list[bytes]) -> None:
         """Add items, each of one or more whole lines, to what is sent."""
-        for line in lines:
-            if self._unsent and self._size + len(line) > FLUSH_SIZE:
-                self._flush()
-            self._unsent.append(line)
-            self._size += len(line)
+        for data in items:
+            if self._unsent and self._size + len(data) > SEND_SIZE:
+                self._send_unsent()
+            self._unsent.append(data)
+            self._size += len(data)
 
-    def _flush(self) -> None:
+    def _send_unsent(self) -> None:
         with self._client_output.reserve():
-            self._flush_locked()
-        self._flushed_at = time.monotonic()
+            self._send_unsent_locked()
+        self._sent_at = time.monotonic()
 
-    def _flush_locked(self) -> None:
+    def _send_unsent_locked(self) -> None:
         if not self._is_stopped:
             self._client_output.write_locked(b"".join(self._unsent))
         self._unsent.clear()

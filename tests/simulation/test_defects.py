@@ -569,16 +569,16 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
 
 
 def _show_a_message_after_the_next(patch: Patch, words: bytes) -> None:
-    flush = ShowPastThread._flush_locked
+    send = ShowPastThread._send_unsent_locked
 
     def swaps(self: ShowPastThread) -> None:
         lines = self._unsent
         for at in [number for number, line in enumerate(lines[:-1]) if words in line]:
             lines[at], lines[at + 1] = lines[at + 1], lines[at]
-        flush(self)
+        send(self)
 
     patch.setattr(show_past, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
-    patch.setattr(ShowPastThread, "_flush_locked", swaps)
+    patch.setattr(ShowPastThread, "_send_unsent_locked", swaps)
 
 
 @pytest.mark.parametrize(
