@@ -1,10 +1,10 @@
 """The names in the Agent Client Protocol, and functions that read and change parts of its messages.
 
 Source: the Agent Client Protocol's schema, version 1; ``versions`` has what version 2 says differently, and
-``update_kinds`` the kinds of updates. An absent member
-and ``null`` count as the same. The functions that read accept any value and return None for what is missing or of the
-wrong type; only ``optional_text`` and ``required_text`` raise ``InvalidParams``. The functions that change a line keep
-every other byte of it, and raise ValueError or KeyError if the line lacks the part to change.
+``update_kinds`` the kinds of updates. An absent member and ``null`` count as the same. The functions that read accept
+any value and return None for what is missing or of the wrong type; only ``optional_text`` and ``required_text`` raise
+``InvalidParams``. The functions that change a line keep every other byte of it, and raise ValueError or KeyError if the
+line lacks the part to change.
 """
 
 import re

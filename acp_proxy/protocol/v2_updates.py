@@ -35,7 +35,7 @@ def as_v1(update: object) -> object:
 
 
 def all_as_v1(updates: list[object]) -> list[object]:
-    """The updates of a replay as version 1 would have them, one for each. What a later one replaces says nothing.
+    """The updates of a replay as version 1 would have them, one for each. One that is replaced later says nothing.
 
     ``V2AsV1`` cannot do this: at once, it has no way to take back words that are replaced later, so they would count as
     unknown; at the end of a turn, nobody would know which line an update came from.

@@ -45,7 +45,7 @@ _DIFF_LIMIT = 20_000
 
 
 class Detail(IntEnum):
-    """How much of a turn is told."""
+    """How much of a turn the record has."""
 
     WHOLE = 0  # everything, a very long output cut
     SHORT = 1  # outputs cut to a few lines

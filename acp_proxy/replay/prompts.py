@@ -177,7 +177,7 @@ class Echoes:
         replayed: list[Update] = []
         for message in other_messages:
             unechoed = self._list_waiting(message[0].run) if message[0].run in self._quiet_runs else []
-            if len(unechoed) > 1 and unechoed[0].is_cancelled:  # as in ``TextBuilder``
+            if len(unechoed) > 1 and unechoed[0].is_cancelled:  # it may have no echo
                 letters = _join_letters(message)
                 unechoed = [prompt for prompt in unechoed if prompt.letters.partition("@")[0] in letters]
             beginning = _join_letters(message)[:_BEGINNING_LENGTH]

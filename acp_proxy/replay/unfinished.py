@@ -17,7 +17,7 @@ CARRIED = 1024 * 1024
 """The most bytes kept of permission requests for calls that have not come: far more than agents ask at a time."""
 
 Key = tuple[str, str]
-"""A call or a compaction: its kind, of which COMPACTION is a compaction's, and its id."""
+"""A call or a compaction: ``COMPACTION``, or a kind of calls, and its id."""
 
 
 class UnfinishedCalls:

@@ -94,7 +94,7 @@ class CommandStore(StoreBase):
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
     def find_named(self, selector: str, agent_words: str = "") -> list[ListedSession]:
-        """As ``find_sessions.find_named``. Raises Unreadable, OSError."""
+        """The sessions that a user means by ``selector`` (``find_sessions.find_named``). Raises Unreadable, OSError."""
         list_filter = find_sessions.ListFilter(self.list_agents(agent_words))
         deleted_ids = {
             session_id for agent_folder in list_filter.agent_folders for session_id in self.read_deleted(agent_folder)
@@ -108,8 +108,8 @@ class CommandStore(StoreBase):
     def find_titled(
         self, title_part: str, agent_words: str = "", show_title: Callable[[str], str] = str
     ) -> list[ListedSession]:
-        """As ``find_sessions.find_titled``, newest first; but the id of a deleted session is never taken as a part of a
-        title. ``show_title``: makes of a title what is compared. Raises Unreadable, OSError."""
+        """The sessions with this title, else those whose title contains it, in any case, newest first; none for the id
+        of a deleted session. ``show_title``: makes of a title what is compared. Raises Unreadable, OSError."""
         if any(title_part in self.read_deleted(agent_folder) for agent_folder in self.list_agents(agent_words)):
             return []
         return find_sessions.find_titled(
@@ -123,7 +123,7 @@ class CommandStore(StoreBase):
         )
 
     def find_ids_alike(self, session_ids: Sequence[str], length: int) -> list[str]:
-        """As ``find_sessions.find_ids_alike``. Raises Unreadable."""
+        """All session ids that share their first ``length`` bytes with one of these. Raises Unreadable."""
         return self.store_index.query(lambda index: find_sessions.find_ids_alike(index, session_ids, length))
 
     def open_listed(self, listed: ListedSession) -> TranscriptReader:
@@ -164,15 +164,18 @@ class CommandStore(StoreBase):
         return (folder.name, name) if folder.parent == Path(os.path.realpath(self.layout.transcripts)) else None
 
     def set_listed_title(self, listed: ListedSession, title: str | None) -> None:
-        """As ``user_state.set_title``, in running proxies too."""
+        """Set the user's title, in running proxies too; None: remove it. Raises OSError (FileNotFoundError: the session
+        was deleted)."""
         user_state.set_title(self.layout, listed.agent_folder, listed.session_id, listed.name, title)
 
     def set_listed_archived(self, listed: ListedSession, is_archived: bool) -> None:
-        """As ``user_state.set_archived``, in running proxies too."""
+        """Archive or unarchive a session, in running proxies too. Raises OSError (FileNotFoundError: the session was
+        deleted)."""
         user_state.set_archived(self.layout, listed.agent_folder, listed.session_id, listed.name, is_archived)
 
     def set_listed_pinned(self, listed: ListedSession, is_pinned: bool) -> None:
-        """As ``user_state.set_pinned``."""
+        """Pin a session, so that it is never pruned, or unpin it. Raises OSError (FileNotFoundError: the session was
+        deleted)."""
         user_state.set_pinned(self.layout, listed.agent_folder, listed.session_id, listed.name, is_pinned)
 
     def delete_listed(self, listed: ListedSession, *, soft: bool) -> None:
@@ -185,14 +188,14 @@ class CommandStore(StoreBase):
         self.store_index.remove(listed.agent_folder, [listed.name])
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
-        """As ``find_sessions.find_copies_of``. Raises Unreadable."""
+        """An agent's copies of another agent's session, newest first. Raises Unreadable."""
         rows = self.store_index.query(
             lambda index: find_sessions.find_copies_of(index, agent_folder, listed), agent_folder
         )
         return list(complete_rows(self.layout, rows))
 
     def copy_for_agent(self, listed: ListedSession, agent_folder: str, agent_info: Mapping[str, object]) -> str:
-        """Copy a session for another agent to continue it, as ``copy_session.create_copy``. Returns the copy's id."""
+        """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError."""
         from acp_proxy.sessions.copy_session import create_copy
 
         header = Header(listed.session_id, listed.cwd, PARTIAL, "", listed.directories)
@@ -222,7 +225,7 @@ class CommandStore(StoreBase):
         return soft_deleted.list_deleted(self.layout)
 
     def summarize_deleted(self, deleted: DeletedSession) -> ListedSession:
-        """As ``soft_deleted.summarize_deleted``. Raises OSError, NewerFormat."""
+        """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
         return soft_deleted.summarize_deleted(self.layout, deleted)
 
     def restore(self, deleted: DeletedSession) -> ListedSession:
@@ -279,8 +282,8 @@ class CommandStore(StoreBase):
         return sorted(paths)
 
     def reindex(self, chosen: list[ListedSession] | None, relatives: Iterable[tuple[str, str]] = ()) -> None:
-        """Rebuild the index entries of these sessions, or of all sessions if None. ``relatives``: as for
-        ``find_redactable``. Raises OSError, Unreadable."""
+        """Rebuild the index entries of these sessions, or of all sessions if None. ``relatives``: more transcripts, by
+        agent and name. Raises OSError, Unreadable."""
         all_names = (
             {agent_folder: self.layout.list_names(agent_folder) for agent_folder in self.list_agents()}
             if chosen is None

@@ -191,7 +191,7 @@ def find_ids_alike(index: Index, session_ids: Sequence[str], length: int) -> lis
 def match_directories(
     index: Index, agent_folder: str, cwd: str, *, includes_below: bool
 ) -> tuple[str, Sequence[object]]:
-    """As ``Index.match_directory``; with ``includes_below``, also for the sessions in directories below."""
+    """A condition for an agent's sessions in a directory, or also in those below it; and its values."""
     if not includes_below:
         return index.match_directory(agent_folder, cwd)
     tests, values = [], list[object]()

@@ -110,7 +110,7 @@ class ListedSession(Struct, frozen=True):
 
     @property
     def full_selector(self) -> str:
-        """As ``selector``, but never short."""
+        """The same, with a copy's whole id."""
         return self.session_id + file_names.find_aside_suffix(self.name)
 
     @property
@@ -314,8 +314,9 @@ class Index:
     ) -> Page:
         """One page of an agent's sessions, newest first. Raises InvalidCursor.
 
-        ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
-        ``ProxyStore.list_page``. ``hidden_names``: the transcripts to leave out. ``only_names``: leave out all others.
+        ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: its
+        unanswered prompts do not count as failed. ``hidden_names``: the transcripts to leave out. ``only_names``: leave
+        out all others.
         """
         binding = encode_binding(agent_folder, cwd)
         position = decode_cursor(cursor, binding) if cursor is not None else ()

@@ -132,7 +132,7 @@ class JournalState(Struct):
     archived: dict[str, str] = {}
     """The archived sessions by transcript name. A delete ends it."""
     archived_by_agent: set[str] = set()
-    """The transcripts of the sessions that the agent has archived itself; as for ``titled_by_agent``."""
+    """The transcripts of the sessions that the agent has archived itself: in what it sends, its word counts."""
     aliases: dict[str, str] = {}
     """By an id that the agent gave when a session continued in a new one of it: that session."""
     pinned: set[str] = set()

@@ -47,7 +47,7 @@ def list_page(
     archived: bool | None,
     other_folders: Sequence[str],
 ) -> Page:
-    """A page of an agent's list, as ``ProxyStore.list_page`` describes it."""
+    """A page of an agent's list; ``ProxyStore.list_page`` explains the parameters."""
     archived_names = read_state(layout, agent_folder).archived
     hidden_names, only_names = (archived_names if archived is False else ()), (archived_names if archived else None)
     binding = encode_binding(agent_folder, cwd)

@@ -63,28 +63,29 @@ class ProxyStore(StoreBase):
         parent_id: str | None = None,
         copied_bytes: int | None = None,
     ) -> TranscriptAppender:
-        """As ``open_session.open_to_append``. Raises OSError, Deleted."""
+        """Open a session's transcript to append to (``open_session.open_to_append``). Raises OSError, Deleted."""
         return open_session.open_to_append(
             self.layout, agent_folder, header, is_new=is_new, parent_id=parent_id, copied_bytes=copied_bytes
         )
 
     def reopen(self, agent_folder: str, session_id: str, identity: bytes) -> TranscriptAppender:
-        """As ``open_session.reopen``. Raises OSError, Deleted."""
+        """Open the file with this identity again, even if it was set aside. Raises OSError; Deleted if it is gone."""
         return open_session.reopen(self.layout, agent_folder, session_id, identity)
 
     def mark(self, agent_folder: str, session_id: str, transcript: TranscriptAppender | None = None) -> str:
-        """As ``Layout.mark``: if the mark exists after a write, the index reads what was written. ``transcript``: the
-        open file, whose name may differ from the session's because it was set aside."""
+        """Set a transcript's mark, and return its path: if it exists after a write, the index reads what was written.
+        ``transcript``: the open file, whose name may differ from the session's because it was set aside. Raises
+        OSError."""
         return self.layout.mark(agent_folder, transcript.path.stem if transcript is not None else file_name(session_id))
 
     def fsync_transcript(self, agent_folder: str, session_id: str) -> bool:
-        """As ``appender.fsync_file``."""
+        """Return once a transcript is on disk; False if it cannot be opened now. Raises OSError: it may be lost."""
         return fsync_file(self._find_path(agent_folder, session_id))
 
     # --- deleting
 
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
-        """As ``delete.delete_by_id``. Raises OSError."""
+        """Delete the session that has this id now. ``soft``: it can be restored. Raises OSError."""
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
             old_forks.complete_old_fork(self.layout, agent_folder, file_name(session_id))
         delete.delete_by_id(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
@@ -98,13 +99,15 @@ class ProxyStore(StoreBase):
         return is_there or (source is not None and self.layout.has_transcript(source[0], file_name(source[1])))
 
     def set_title(self, agent_folder: str, session_id: str, title: str, *, by_agent: bool = False) -> None:
-        """As ``user_state.set_title``, even of a session without a transcript."""
+        """Set the user's title, even of a session without a transcript. ``by_agent``: the agent has it too. Raises
+        OSError (FileNotFoundError: the session was deleted)."""
         name = file_name(session_id)
         self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
         user_state.set_title(self.layout, agent_folder, session_id, name, title, by_agent=by_agent)
 
     def set_archived(self, agent_folder: str, session_id: str, is_archived: bool, *, by_agent: bool = False) -> None:
-        """As ``user_state.set_archived``, even of a session without a transcript."""
+        """Archive or unarchive a session, even one without a transcript. ``by_agent``: the agent has done so too.
+        Raises OSError (FileNotFoundError: the session was deleted)."""
         name = file_name(session_id)
         self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
         user_state.set_archived(self.layout, agent_folder, session_id, name, is_archived, by_agent=by_agent)
@@ -135,7 +138,7 @@ class ProxyStore(StoreBase):
 
     def read_original(self, session_id: str, other_folders: Sequence[str]) -> TranscriptReader:
         """Open the transcript of another agent's session by the id of its row. ``other_folders``: the folders of agents
-        whose sessions are listed. Raises as ``read`` does."""
+        whose sessions are listed. Raises OSError (FileNotFoundError: there is none), NewerFormat."""
         source = parse_id(session_id)
         if source is None or source[0] not in other_folders or source[1] in self.read_deleted(source[0]):
             raise FileNotFoundError(session_id)
@@ -158,7 +161,8 @@ class ProxyStore(StoreBase):
             return None
 
     def read_in_place(self, agent_folder: str, session_id: str) -> TranscriptReader:
-        """As ``read``, for a session that is to be opened: until this is closed, sync adds no turns to it."""
+        """Open the transcript of a session that is to be opened: until this is closed, sync adds no turns to it. Raises
+        OSError, NewerFormat."""
         if not (self.root / _SYNC_FOLDER).exists():
             return self.read(agent_folder, session_id)
         for _ in range(_IN_PLACE_TRIES):
@@ -257,7 +261,7 @@ class ProxyStore(StoreBase):
     # --- idle minutes
 
     def claim_daily_compression(self) -> AbstractContextManager[bool]:
-        """As ``compress.claim_day``, for the day's compression. Raises OSError."""
+        """Yields whether the day's compression falls to this process (``compress.claim_day``). Raises OSError."""
         from acp_proxy.store.compress import claim_day
 
         return claim_day(self.layout.compressed)

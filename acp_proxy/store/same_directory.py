@@ -21,7 +21,7 @@ def is_windows_path(path: str) -> bool:
 
 
 def resolve_directory(path: str) -> str:
-    """The form of a directory's path that is compared: links resolved, then as ``normalize_directory``."""
+    """The form of a directory's path that is compared: links resolved, then normalized."""
     if len(path) > _LONGEST_PATH or (is_windows_path(path) and sys.platform != "win32"):
         return normalize_directory(path)
     try:

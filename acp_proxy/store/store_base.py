@@ -117,7 +117,7 @@ class StoreBase:
     def choose_agent(
         self, agent_id: str | None, reported_name: str | None, command: str, *, may_run_others: bool = False
     ) -> str:
-        """As ``agent_folder.choose_folder``."""
+        """The folder for an agent's sessions (``agent_folder.choose_folder``). Raises OSError."""
         return choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
 
     def remove_expired(self) -> None:
@@ -169,7 +169,7 @@ class StoreBase:
         return self.layout.list_all_names()
 
     def compress(self, agent_folder: str, name: str, options: "CompressionOptions") -> "CompressionResult | None":
-        """As ``compress.compress``; the index follows."""
+        """Compress one transcript (``compress.compress``), and have the index follow. Raises OSError."""
         from acp_proxy.store import compress
 
         compressed = compress.compress(self.layout, agent_folder, name, options)

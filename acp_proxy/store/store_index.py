@@ -128,7 +128,7 @@ class StoreIndex:
             raise Unreadable(errno_name(problem)) from problem
 
     def catch_up(self, *agent_folders: str) -> None:
-        """As ``query``, when there is nothing to ask. Raises Unreadable."""
+        """Write all that is new of these agents to the index, as ``query`` does first. Raises Unreadable."""
         self.query(lambda index: None, *agent_folders)
 
     def write(self, change: Callable[[Index], None], *, is_deferrable: bool = False) -> None:
@@ -154,7 +154,7 @@ class StoreIndex:
             self._remove_rows(index, agent_folder, missing_names)
 
     def _bring_in_one(self, index: Index, agent_folder: str, name: str) -> bool:
-        """Bring in one transcript, as ``bring_in`` does. Returns False if it no longer exists."""
+        """Bring in one transcript. Returns False if it no longer exists."""
         try:
             old_forks.complete_old_fork(self._layout, agent_folder, name, wait=False)
             reader = TranscriptReader(self._layout.transcript_path(agent_folder, name))

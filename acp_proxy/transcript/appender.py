@@ -24,7 +24,6 @@ _IDENTITY_SIZE = 4096
 _LOCK_TRIES, _LOCK_PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
 _TORN_END_CHECKS = 20
 """How often a torn end is checked, with pauses: a write takes less time than that."""
-
 _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
 """Without file locks, a transcript written to within this time counts as in use."""
 

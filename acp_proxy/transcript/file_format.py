@@ -191,7 +191,7 @@ def encode_header(header: Header) -> bytes:
 def encode_message(
     at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = V1
 ) -> bytes:
-    """As ``encode_message_parts``, joined."""
+    """The line of an entry with a message; ``encode_message_parts`` explains the parameters."""
     return b"".join(encode_message_parts(at, run, peer, raw, of, is_plain=is_plain, protocol=protocol))
 
 

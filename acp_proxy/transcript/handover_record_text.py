@@ -38,9 +38,9 @@ _OTHER_LINES = ("", USER, AGENT, TOOL, OUTPUT, CHANGED, READ, PLAN, OPEN, LEFT_O
 
 
 class AnyHandoverRecord(Struct, frozen=True):
-    """How far a text is that may be a record of any text. ``line``: its last line until now. ``is_begun``: a line came
-    before that. ``attached``: how many blocks follow the record, as it says. ``end``: where the
-    record ends in the text read last; None: it goes on."""
+    """What was read of a text that may be a handover record. ``line``: its last line so far. ``is_begun``: a line came
+    before that. ``attached``: how many blocks follow the record, as it says. ``end``: where the record ends in the text
+    that was read last; None: it goes on."""
 
     line: str = ""
     is_begun: bool = False

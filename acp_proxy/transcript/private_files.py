@@ -42,7 +42,7 @@ def append_all(fd: int, data: bytes | memoryview) -> None:
 
 
 def append_parts(fd: int, parts: Sequence[bytes | memoryview]) -> None:
-    """As ``append_all``, for the parts of whole lines. What is large is not copied. Raises OSError."""
+    """Write whole lines, given in parts, to a file opened with O_APPEND; large ones are not copied. Raises OSError."""
     size = sum(map(len, parts))
     if size < _GATHER_FROM_BYTES or len(parts) > _PARTS_LIMIT or sys.platform == "win32":
         append_all(fd, b"".join(parts))
@@ -299,9 +299,9 @@ class TooLarge(OSError):
 
 
 _CHECK_FROM_BYTES = 128 * 1024 * 1024
-"""Bytes of a transcript that may take any space: as many as one has that acp-proxy compresses."""
+"""Smaller transcripts may take any space: acp-proxy compresses none that is larger."""
 _SIZE_RATIO_LIMIT = 1000
-"""How many times its space on disk a larger one may have: compression makes thirty of it."""
+"""The most bytes that a larger one may have for each on disk: compressed ones have about thirty."""
 
 
 def check_size(size: int, disk_size: int) -> None:

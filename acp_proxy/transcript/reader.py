@@ -109,8 +109,8 @@ class TranscriptReader:
         return False
 
     def keep_in_place(self) -> bool:
-        """Keep others from replacing the file with a longer one until this is closed; not so a compressed one. False if
-        it is being replaced, or was."""
+        """Keep others from replacing the file with a longer one until this is closed. Returns False if it is being
+        replaced, or was. Does nothing for a compressed one."""
         if self.compressed is not None:
             return True
         try:

@@ -1,8 +1,8 @@
 """Says what was taken back of a conversation, and where a fork at a message ends. The one place that decides it.
 
 A rewind takes back what follows its point. The transcript keeps that; nobody is shown it again, and nobody counts it as
-missing. What a rewind takes back without naming a message that we know, or a point that we cannot read, is not known:
-then the agent's replay is believed.
+missing. If it names no message that we know, or its point in a form that we cannot read, nobody knows what it takes
+back: then the agent's replay is believed.
 
 Sources. Forks: ``_meta.jetbrains.air.fork`` of claude-agent-acp 0.101 and codex-acp 2.6, ``_meta.claudeCode.rewindTo``
 (claude-agent-acp, pull request 872), ``messageId`` (the protocol's draft "Forking sessions at a specific message").
@@ -25,7 +25,7 @@ from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript.file_format import ANEW, Entry, NoteType
 
 REWIND_BYTES = (f'{acp.REWIND}"'.encode(), f'"{update_kinds.HISTORY_TRUNCATED}"'.encode())
-"""Every line that says so of a rewind contains one of these; the first is in both methods. So may other lines."""
+"""Every line about a rewind contains one of these, of which the first is in both requests. Other lines may, too."""
 _SEGMENT = re.compile(r":segment:\d+$")
 """What AIR adds to the id of a message of which it shows several parts."""
 _FORK_MEMBERS = frozenset({"sessionId", "cwd", "mcpServers", "additionalDirectories", "systemPrompt"})
@@ -180,14 +180,14 @@ class Messages:
         return (message.turn.end if point.is_whole_turn else message.end) if point.stays else message.start
 
     def find_start(self, point: Point) -> int:
-        """The offset at which the message of a point that has one begins; else 0."""
+        """The offset at which a point's message begins; 0 if there is none."""
         message = self._find(point)
         return message.start if message is not None else 0
 
     def find_queued(self, offset: int, counts: Callable[[int], bool]) -> list[tuple[int, int]]:
-        """The offsets of the lines of prompts that waited for the end of the turn under way at this offset, as far as
-        the line that begins there ``counts``. Empty if that turn has no answer: then nobody knows which of the prompts
-        began it."""
+        """The offsets of the lines of the prompts that waited, at this offset, for the end of the turn under way.
+        ``counts``: whether a prompt does whose line begins at an offset. Empty if that turn has no answer: then nobody
+        knows which of the prompts began it."""
         prompts = [
             prompt
             for prompt in self._prompts.values()
@@ -354,7 +354,7 @@ class Rewinds:
 
     @property
     def has_any(self) -> bool:
-        """Whether it is known of anything that it was taken back."""
+        """Whether anything is known to have been taken back."""
         return bool(self._spans)
 
     def has_taken_back(self, end: int, entry: Entry | None) -> bool:
