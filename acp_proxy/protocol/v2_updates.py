@@ -91,7 +91,7 @@ def item_as_v1(value: object, terminal: str | None) -> object:
             return value
 
 
-def question_as_v1(subject: object, title: str | None) -> dict[str, object]:
+def asked_call_as_v1(subject: object, title: str | None) -> dict[str, object]:
     """The call that a permission request is about. ``title``: the request's, for a request about something else."""
     call = acp.member(subject, "toolCall")
     if not isinstance(call, Mapping):

@@ -28,7 +28,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.rewinds import Point, read_fork_point
+from acp_proxy.transcript.rewinds import Point, fit_fork_point
 
 _OPEN_FILE_LIMIT = 64
 _RETRY_SECONDS = 1.0
@@ -114,7 +114,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         header = Header(effect.session_id, effect.cwd, effect.origin, stamp, effect.directories, {**agent_info})
         if is_new:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(effect.cwd))
-        point = read_fork_point(effect.point, agent_info.get("name")) if effect.point is not None else None
+        point = fit_fork_point(effect.point, agent_info.get("name")) if effect.point is not None else None
         self[effect.session_id] = RecordedSession("", header, is_new, effect.parent, point)
         if session is not None:
             self.close(session)

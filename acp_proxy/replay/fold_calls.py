@@ -43,7 +43,7 @@ class FoldedCall:
         self._left_out_sizes: dict[str, int] = {}
         self._is_own = is_own
         self._is_empty = True
-        self._one_by_one: _OneByOne | None = None
+        self._unfolded: _UnfoldedUpdates | None = None
         self._terminal_run: str | None = None
         """The run of the terminals that the content refers to."""
 
@@ -61,11 +61,13 @@ class FoldedCall:
     def take(self, call: ReplayedCall, *, one_by_one: bool) -> None:
         """Add a statement about the call. ``one_by_one``: from here on, keep statements apart."""
         # Output in ``_meta`` is added to what came before, so folding, where the last value counts, loses the rest.
-        if one_by_one and self._one_by_one is None:
+        if one_by_one and self._unfolded is None:
             self._is_own = True
-            self._one_by_one = _OneByOne(self._session_id, self.id, self._limit, is_new=self._is_new and self._is_empty)
-        if self._one_by_one is not None:
-            self._one_by_one.add(call)
+            self._unfolded = _UnfoldedUpdates(
+                self._session_id, self.id, self._limit, is_new=self._is_new and self._is_empty
+            )
+        if self._unfolded is not None:
+            self._unfolded.add(call)
         else:
             self.add(call)
 
@@ -121,10 +123,10 @@ class FoldedCall:
 
     def encode(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         """The call's lines. ``failed``: it was never finished, so its status is ``failed``."""
-        if self._one_by_one is None:
+        if self._unfolded is None:
             return self._encode_folded(terminals, failed=failed)
         folded_lines = self._encode_folded(terminals, failed=False) if not self._is_empty else []
-        return folded_lines + self._one_by_one.encode(terminals, failed=failed)
+        return folded_lines + self._unfolded.encode(terminals, failed=failed)
 
     def _encode_folded(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         self.cut()
@@ -173,7 +175,7 @@ class FoldedCall:
                 fields[name] = jsonrpc.dump(notice)
 
 
-class _OneByOne:
+class _UnfoldedUpdates:
     """A call's updates, unfolded. What goes beyond the limit is folded and cut, and a notice says how much is lost."""
 
     def __init__(self, session_id: str, id: str, limit: int, *, is_new: bool) -> None:

@@ -76,12 +76,12 @@ class V2Fold:
                 self._add(line)
         return self._count_page(sum(map(len, lines)))
 
-    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
+    def add_chunks(self, chunks: AlikeChunks) -> list[bytes] | None:
         """Add more chunks like the last line. None: they must be added one by one."""
         if self._last_chunks is None:
             return None
-        self._last_chunks.texts.append(stream.text)
-        return self._count_page(stream.size)
+        self._last_chunks.texts.append(chunks.text)
+        return self._count_page(chunks.size)
 
     def end_turn(self) -> list[bytes]:
         """The lines of everything that was not returned yet. What follows is another turn."""

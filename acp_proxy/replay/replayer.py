@@ -118,12 +118,12 @@ class Replayer:
         )
         return lines + self._add_update(update)
 
-    def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
+    def add_chunks(self, number: int, chunks: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
-        lines = self._segment.add_chunks(stream) if self._may_go_on else None
+        lines = self._segment.add_chunks(chunks) if self._may_go_on else None
         if lines is None:
-            return [line for entry in stream.decode_entries() for line in self.add(number, entry)]
-        return self._release(lines + self._count_page(stream.size) if self._page_size else lines)
+            return [line for entry in chunks.decode_entries() for line in self.add(number, entry)]
+        return self._release(lines + self._count_page(chunks.size) if self._page_size else lines)
 
     def end(self, *, is_live: bool | None = None) -> list[bytes]:
         """End the replay. ``is_live``: whether open turns may go on. None: those of ``run_id`` go on unless they were

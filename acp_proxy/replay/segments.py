@@ -53,9 +53,9 @@ class FullSegment:
             self._unfinished_calls.note_compaction(update)
         return self._send_or_hold(_WaitingLine(update.line))
 
-    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
+    def add_chunks(self, chunks: AlikeChunks) -> list[bytes] | None:
         """Add more chunks of the message that was added last. None: add them one by one instead."""
-        return self._send_or_hold(_WaitingLine(stream.messages))
+        return self._send_or_hold(_WaitingLine(chunks.messages))
 
     def add_call(self, call: ReplayedCall) -> list[bytes]:
         """Add a statement about a tool call."""
@@ -152,11 +152,11 @@ class CompactSegment:
             self._items.append(update.line)
         return []
 
-    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
+    def add_chunks(self, chunks: AlikeChunks) -> list[bytes] | None:
         last_item = self._items[-1]
         if not isinstance(last_item, _JoinedChunks) or last_item.key is None:
             return None
-        last_item.add_chunks(stream.text)
+        last_item.add_chunks(chunks.text)
         return []
 
     def add_call(self, call: ReplayedCall) -> list[bytes]:

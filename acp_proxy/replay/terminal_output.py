@@ -9,66 +9,15 @@ since the client has the output.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, v2_updates
 from acp_proxy.replay import raw_members, truncate
+from acp_proxy.replay.newest_values import NewestValues
 
-# --- A dictionary that keeps the newest values within a limit of their sizes.
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class NewestValues(Generic[K, V]):
-    """Values by key. Holds any amount until ``trim``."""
-
-    def __init__(self, limit: int) -> None:
-        """``limit``: the sum of the sizes of all values, after ``trim``."""
-        self._limit = limit
-        self._values: dict[K, tuple[V, int]] = {}
-        self._size = 0
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._values
-
-    def get(self, key: K) -> V | None:
-        """The value of a key, or None."""
-        value_and_size = self._values.get(key)
-        return value_and_size[0] if value_and_size is not None else None
-
-    def put(self, key: K, value: V, size: int) -> None:
-        """Set a value, which is the newest from now on."""
-        self.pop(key)
-        self._values[key] = value, size
-        self._size += size
-
-    def pop(self, key: K) -> V | None:
-        """Remove and return the value of a key, or None."""
-        value_and_size = self._values.pop(key, None)
-        if value_and_size is None:
-            return None
-        self._size -= value_and_size[1]
-        return value_and_size[0]
-
-    def items(self) -> list[tuple[K, V]]:
-        """All keys and values, oldest first."""
-        return [(key, value) for key, (value, _) in self._values.items()]
-
-    def trim(self) -> None:
-        """Remove the oldest values beyond the limit. Takes time only for those that it removes."""
-        while self._size > self._limit:
-            self.pop(next(iter(self._values)))
-
-
-CARRIED = 1024 * 1024
+KEPT_OUTPUT_BYTES = 1024 * 1024
 """The most bytes of outputs, and of contents that wait for an output, that are kept from one turn to the next."""
 PLACEHOLDER = "[the output of this terminal was not recorded]"
 
@@ -121,8 +70,8 @@ class ReplayedTerminals:
     def __init__(self, limit: int) -> None:
         """``limit``: the most bytes of one output; 0 for no limit."""
         self._limit = limit
-        self._noted_terminals: NewestValues[_TerminalKey, _NotedTerminal] = NewestValues(CARRIED)
-        self._calls_awaiting_output: NewestValues[str, TerminalContent] = NewestValues(CARRIED)
+        self._noted_terminals: NewestValues[_TerminalKey, _NotedTerminal] = NewestValues(KEPT_OUTPUT_BYTES)
+        self._calls_awaiting_output: NewestValues[str, TerminalContent] = NewestValues(KEPT_OUTPUT_BYTES)
         self._awaited: dict[_TerminalKey, dict[str, None]] = {}
         """By terminal: the ids of the newest calls that wait for its output, or did."""
 

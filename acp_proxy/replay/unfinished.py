@@ -9,11 +9,11 @@ from collections.abc import Collection
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.replay import raw_members, tool_calls
 from acp_proxy.replay.entry_updates import Update
+from acp_proxy.replay.newest_values import NewestValues
 from acp_proxy.replay.raw_members import Members
-from acp_proxy.replay.terminal_output import NewestValues
 from acp_proxy.replay.tool_calls import ReplayedCall
 
-CARRIED = 1024 * 1024
+ASKED_BYTES = 1024 * 1024
 """The most bytes kept of permission requests for calls that have not come: far more than agents ask at a time."""
 
 Key = tuple[str, str]
@@ -33,7 +33,7 @@ class UnfinishedCalls:
         self._unfinished: dict[str, dict[Key, None]] = {}
         """By run: what the run has not finished."""
         self._runs: dict[Key, str] = {}
-        self._asked_calls: NewestValues[str, ReplayedCall] = NewestValues(CARRIED)
+        self._asked_calls: NewestValues[str, ReplayedCall] = NewestValues(ASKED_BYTES)
 
     def take(self, call: ReplayedCall) -> list[ReplayedCall]:
         """The statements about a call to replay now: this one, after what was asked before the call came. Empty for a

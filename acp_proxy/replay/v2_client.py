@@ -52,12 +52,12 @@ class V2ClientReplayer:
             lines += self._finish_lines(self._end_turn())
         return lines + self._finish_lines(self._fold(self._v2_replayer.add(number, entry)))
 
-    def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
+    def add_chunks(self, number: int, chunks: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         if self._is_v1:
-            return self._finish_lines(self._v1_replayer.add_chunks(number, stream))
-        lines = self._v2_fold.add_chunks(stream) if self._v2_fold is not None else None
-        return self._finish_lines(self._fold(self._v2_replayer.add_chunks(number, stream)) if lines is None else lines)
+            return self._finish_lines(self._v1_replayer.add_chunks(number, chunks))
+        lines = self._v2_fold.add_chunks(chunks) if self._v2_fold is not None else None
+        return self._finish_lines(self._fold(self._v2_replayer.add_chunks(number, chunks)) if lines is None else lines)
 
     def end(self) -> list[bytes]:
         """End the replay."""

@@ -15,9 +15,9 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay import entry_updates, raw_members
 from acp_proxy.replay.entry_updates import Update
+from acp_proxy.replay.newest_values import NewestValues
 from acp_proxy.replay.raw_members import Members
-from acp_proxy.replay.terminal_output import NewestValues
-from acp_proxy.replay.unfinished import CARRIED, Key, encode_failed
+from acp_proxy.replay.unfinished import ASKED_BYTES, Key, encode_failed
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
 
@@ -46,7 +46,7 @@ class V2Replayer:
         """The run and the id of each user message that was replayed."""
         self._own_messages: set[tuple[str, str | None]] = set()
         """The run and the id of each user message that acp-proxy wrote for the replay."""
-        self._asked_fields: NewestValues[str, Members] = NewestValues(CARRIED)
+        self._asked_fields: NewestValues[str, Members] = NewestValues(ASKED_BYTES)
         """By call: what permission requests stated about it since its last update. Bounded, since some calls never come
         (the user refuses) and nothing says so."""
         self._unfinished: dict[Key, None] = {}
@@ -75,11 +75,11 @@ class V2Replayer:
             return []
         return self._add_update(update, entry)
 
-    def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
+    def add_chunks(self, number: int, chunks: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         if self._may_go_on:
-            return [stream.messages]
-        return [line for entry in stream.decode_entries() for line in self.add(number, entry)]
+            return [chunks.messages]
+        return [line for entry in chunks.decode_entries() for line in self.add(number, entry)]
 
     def end(self, *, is_live: bool | None = None, resending_run: str | None = None) -> list[bytes]:
         """End the replay. ``is_live``: open turns may go on. ``resending_run``: the run that sends its open prompts
@@ -170,7 +170,7 @@ class V2Replayer:
             return
         # In version 2 an update replaces the fields that it names, so several statements are one with the last values.
         asked_fields = (self._asked_fields.pop(id) or {}) | members
-        if (size := _measure(asked_fields)) > CARRIED:
+        if (size := _measure(asked_fields)) > ASKED_BYTES:
             asked_fields, size = members, _measure(members)
         self._asked_fields.trim()  # before the newest is added, which is kept whatever its size: its call comes next
         self._asked_fields.put(id, asked_fields, size)

@@ -7,11 +7,11 @@ from acp_proxy.transcript.file_format import Header, NoteType
 
 _PROMPT = b"session/prompt"
 """What every prompt contains."""
-NEW_ID = frozenset({NoteType.HANDOVER, NoteType.ALIAS})
+NEW_ID_NOTES = frozenset({NoteType.HANDOVER, NoteType.ALIAS})
 """The notes that name another id of the agent."""
 _RESTARTING_NOTES = frozenset({NoteType.HANDOVER, NoteType.CONTINUED})
 """The notes after which the conversation began anew for the agent."""
-KINDS = frozenset({*NEW_ID, *_RESTARTING_NOTES, NoteType.OPENED, NoteType.CAUGHT_UP})
+AGENT_NOTES = frozenset({*NEW_ID_NOTES, *_RESTARTING_NOTES, NoteType.OPENED, NoteType.CAUGHT_UP})
 """The notes that say what the agent has."""
 
 
@@ -33,7 +33,7 @@ class AgentSession:
         """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
     def add(self, note: Mapping[str, object], offset: int) -> None:
-        """Add the next note of ``KINDS``, at this offset. One recorded on another machine counts for nothing."""
+        """Add the next note of ``AGENT_NOTES``, at this offset. One recorded on another machine counts for nothing."""
         if self._remote_parts and self.is_remote(offset):
             return
         kind = note.get("type")
@@ -41,7 +41,7 @@ class AgentSession:
             self.was_handed_over = True
         if kind in _RESTARTING_NOTES or kind == NoteType.CAUGHT_UP:
             self._handover_record_offset = max(self._handover_record_offset, offset)
-        if kind in NEW_ID or kind == NoteType.CONTINUED or note.get("method") == acp.FORK:
+        if kind in NEW_ID_NOTES or kind == NoteType.CONTINUED or note.get("method") == acp.FORK:
             self._id_note = note
 
     def read(self, data: bytes, start: int) -> None:
@@ -57,7 +57,7 @@ class AgentSession:
     @property
     def alias(self) -> str | None:
         """The id that the agent now uses for the session, if it is another one."""
-        is_named = self._id_note is not None and self._id_note.get("type") in NEW_ID
+        is_named = self._id_note is not None and self._id_note.get("type") in NEW_ID_NOTES
         return acp.text(self._id_note, "to") if is_named else None
 
     @property

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.transcript import file_format, file_names
-from acp_proxy.transcript.agent_session import KINDS, AgentSession
+from acp_proxy.transcript.agent_session import AGENT_NOTES, AgentSession
 from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.private_files import (
     check_space,
@@ -36,7 +36,7 @@ _SEARCH_STEP = 4 * 1024 * 1024
 """The bytes searched in one step, which takes a moment even on a slow disk."""
 _OPEN_TRIES = 2
 """How often each of the two forms of a file is tried, which may turn into each other."""
-_SEARCHED_NOTES = KINDS | {NoteType.GAP}
+_SEARCHED_NOTES = AGENT_NOTES | {NoteType.GAP}
 _READ_SIZE = 64 * 1024
 """The bytes of one read. Larger reads pass malloc's mmap threshold, and cost twice as much."""
 
@@ -141,9 +141,9 @@ class TranscriptReader:
             offset += len(data)
             lines, index = framer.feed(data), 0
             while index < len(lines):
-                if (stream := finder.find(lines, index)) is not None:
-                    index, number, end = index + stream.count, number + stream.count, end + stream.size
-                    yield AlikeLines(number - 1, end, stream)
+                if (chunks := finder.find(lines, index)) is not None:
+                    index, number, end = index + chunks.count, number + chunks.count, end + chunks.size
+                    yield AlikeLines(number - 1, end, chunks)
                     continue
                 line = lines[index]
                 index, number, end = index + 1, number + 1, end + len(line)

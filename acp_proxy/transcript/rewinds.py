@@ -77,8 +77,8 @@ def _has_point(value: object, depth: int = 0) -> bool:
     return any(names_point) or any(_has_point(inner, depth + 1) for inner in value.values())
 
 
-def read_fork_point(point: Point, agent: object) -> Point:
-    """The place at which this agent forks for a point. ``agent``: the name that it has told."""
+def fit_fork_point(point: Point, agent: object) -> Point:
+    """The point as this agent takes it: after the message, or after its whole turn. ``agent``: the agent's name."""
     name = agent.rpartition("/")[2] if isinstance(agent, str) else ""
     return replace(point, is_whole_turn=name in _WHOLE_TURNS)
 

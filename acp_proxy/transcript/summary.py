@@ -104,9 +104,9 @@ class Summary(Struct):
             if isinstance(update, Mapping):
                 self._add_update(entry, update)
 
-    def add_chunks(self, stream: AlikeChunks) -> None:
+    def add_chunks(self, chunks: AlikeChunks) -> None:
         """Add entries that differ from the last one only in time and text."""
-        self.last = stream.at
+        self.last = chunks.at
 
     def _add_note(self, entry: Entry, note: Mapping[str, object]) -> None:
         kind = note.get("type")

@@ -248,12 +248,12 @@ class V2AsV1:
             return [*entries, *self._take_all()]
         return [*entries, *self._take_turn()] if self._size > LIMIT else entries
 
-    def add_chunks(self, stream: AlikeChunks) -> bool:
+    def add_chunks(self, chunks: AlikeChunks) -> bool:
         """Add more chunks like the last entry. False: they are of version 1, and pass as they are."""
         if self._last_message is None:
             return False
-        self._last_message.add_chunks(stream.text)
-        self._size += stream.size
+        self._last_message.add_chunks(chunks.text)
+        self._size += chunks.size
         return True
 
     def end(self) -> list[Entry]:
@@ -275,7 +275,7 @@ class V2AsV1:
         if method == acp.REQUEST_PERMISSION:
             subject = acp.member(params, "subject")
             self._add_update(entry, update_kinds.TOOL_CALL_UPDATE, acp.member(subject, "toolCall"))
-            return [*(self._take_all() if self._at_once else ()), _make_question(entry, params)]
+            return [*(self._take_all() if self._at_once else ()), _make_permission_request(entry, params)]
         update = acp.member(params, "update")
         kind = acp.update_kind(update)
         if method != acp.UPDATE or kind is None:
@@ -422,9 +422,9 @@ class V2AsV1:
                 yield _make_entry(item.entry, update)
 
 
-def _make_question(entry: Entry, params: object) -> Entry:
+def _make_permission_request(entry: Entry, params: object) -> Entry:
     """A permission request as version 1 has it, about a call."""
-    call = v2_updates.question_as_v1(acp.member(params, "subject"), acp.text(params, "title"))
+    call = v2_updates.asked_call_as_v1(acp.member(params, "subject"), acp.text(params, "title"))
     v1_params = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
     id = acp.member(entry.value, "id")
     value = {"jsonrpc": "2.0", "id": id, "method": acp.REQUEST_PERMISSION, "params": v1_params}

@@ -20,7 +20,7 @@ from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.store.index import Index
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.agent_session import KINDS
+from acp_proxy.transcript.agent_session import AGENT_NOTES
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.summary import Summary
@@ -145,7 +145,7 @@ def is_one_entry(data: bytes) -> None:
     for line in (written, written[: -len(b"}}}}\n")] + b"\n"):
         found = [piece.value for piece in file_format.find_entries(line)]
         assert all(entry.run == RUN and entry.note is None for entry in found)
-        assert not list(file_format.find_notes(line, KINDS | {NoteType.GAP, NoteType.REPLAY}))
+        assert not list(file_format.find_notes(line, AGENT_NOTES | {NoteType.GAP, NoteType.REPLAY}))
 
 
 def opened(data: bytes) -> TranscriptReader:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.replay.replayer import Mode, Replayer
-from acp_proxy.replay.terminal_output import CARRIED, PLACEHOLDER
+from acp_proxy.replay.terminal_output import KEPT_OUTPUT_BYTES, PLACEHOLDER
 from acp_proxy.transcript.file_format import Entry
 from tests.replay.entries import (
     RUN,
@@ -202,12 +202,12 @@ def test_full_mode_waits_from_a_permission_request_until_its_call() -> None:
 def test_remembered_permission_requests_are_limited() -> None:
     telling = Replayer(SESSION, run_id=RUN, tool_limit=0)
     for number in range(8):
-        telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (CARRIED // 2)))
+        telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (KEPT_OUTPUT_BYTES // 2)))
         telling.add(1, prompt_entry("on", run=f"{number}"))
-    assert CARRIED // 2 < measure_held(telling) < 2 * CARRIED
-    telling.add(1, permission("large", rawInput="x" * 2 * CARRIED))
+    assert KEPT_OUTPUT_BYTES // 2 < measure_held(telling) < 2 * KEPT_OUTPUT_BYTES
+    telling.add(1, permission("large", rawInput="x" * 2 * KEPT_OUTPUT_BYTES))
     telling.add(1, changed("large", **DONE))
-    assert len(updates_in(telling.end())[-1]["rawInput"]) > CARRIED, "the newest is kept whatever its size"
+    assert len(updates_in(telling.end())[-1]["rawInput"]) > KEPT_OUTPUT_BYTES, "the newest is kept whatever its size"
 
 
 # --- full
@@ -392,12 +392,12 @@ def test_terminal_outputs_and_contents_kept_for_later_turns_are_limited(what: st
     telling = Replayer(SESSION, run_id=RUN, mode=mode)
     for number in range(8):
         if what == "outputs":
-            telling.add(1, terminal(f"{number}", f"{number}" * (CARRIED // 2)))
+            telling.add(1, terminal(f"{number}", f"{number}" * (KEPT_OUTPUT_BYTES // 2)))
         else:
-            big = [shows(f"lost {number}"), content(f"{number}" * (CARRIED // 2))]
+            big = [shows(f"lost {number}"), content(f"{number}" * (KEPT_OUTPUT_BYTES // 2))]
             telling.add(1, call(f"t{number}", content=big))
         telling.add(1, prompt_entry("on"))
-    assert CARRIED // 2 < measure_held(telling) < 1.5 * CARRIED
+    assert KEPT_OUTPUT_BYTES // 2 < measure_held(telling) < 1.5 * KEPT_OUTPUT_BYTES
 
 
 # --- the limit

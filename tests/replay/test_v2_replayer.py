@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.unfinished import CARRIED
+from acp_proxy.replay.unfinished import ASKED_BYTES
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
@@ -123,7 +123,7 @@ def test_permission_requests_for_calls_that_never_come_take_a_bounded_amount_of_
     try:
         for number in range(32):
             replay.add(number, permission(name.format(number), **{f"field{number}": "x" * 256 * 1024}))
-        assert tracemalloc.get_traced_memory()[0] < 2 * CARRIED
+        assert tracemalloc.get_traced_memory()[0] < 2 * ASKED_BYTES
     finally:
         tracemalloc.stop()
 

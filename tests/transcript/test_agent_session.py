@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.agent_session import KINDS, AgentSession
+from acp_proxy.transcript.agent_session import AGENT_NOTES, AgentSession
 from tests.store import transcript_lines
 
 HERE, THERE = True, False
@@ -28,7 +28,7 @@ def agents(*parts: tuple[bool, bytes], session: str = transcript_lines.SESSION) 
     found = AgentSession(replace(transcript_lines.header(session), remote_parts=elsewhere))
     at = 0
     for line in data.splitlines(keepends=True):
-        for start, note in file_format.find_notes(line, KINDS):
+        for start, note in file_format.find_notes(line, AGENT_NOTES):
             found.add(note, at + start)
         found.read(line, at)
         at += len(line)

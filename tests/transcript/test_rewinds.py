@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol.jsonrpc import Peer, dump
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.rewinds import UNCLEAR, Messages, Point, Rewinds, parse_fork_point, read_fork_point
+from acp_proxy.transcript.rewinds import UNCLEAR, Messages, Point, Rewinds, fit_fork_point, parse_fork_point
 
 RUN = "k3f9a1"
 
@@ -328,5 +328,5 @@ def test_a_forks_point(params: object, point: Point | None) -> None:
 
 
 def test_codex_forks_after_the_turn() -> None:
-    assert read_fork_point(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", is_whole_turn=True)
-    assert read_fork_point(Point("m"), None) == read_fork_point(Point("m"), "codex") == Point("m")
+    assert fit_fork_point(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", is_whole_turn=True)
+    assert fit_fork_point(Point("m"), None) == fit_fork_point(Point("m"), "codex") == Point("m")

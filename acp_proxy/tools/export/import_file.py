@@ -30,7 +30,7 @@ from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store import delete, journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.agent_session import NEW_ID
+from acp_proxy.transcript.agent_session import NEW_ID_NOTES
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name, unfinished_path
@@ -191,9 +191,9 @@ def _check_entries(source: Source, header: Header, *, accepts_damaged: bool) -> 
             raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")
         if entry is not None:
             summary.add(entry)
-            names_ids |= acp.text(entry.note, "type") in NEW_ID
+            names_ids |= acp.text(entry.note, "type") in NEW_ID_NOTES
         elif number > 1:
-            names_ids |= any(file_format.find_notes(line, NEW_ID))
+            names_ids |= any(file_format.find_notes(line, NEW_ID_NOTES))
     if source.is_damaged:
         raise NotImported("its compressed data is damaged. Import an intact copy")
     return summary.prompts, names_ids

@@ -1,6 +1,6 @@
 """A mapping that keeps the newest values, up to a limit."""
 
-from acp_proxy.replay.terminal_output import NewestValues
+from acp_proxy.replay.newest_values import NewestValues
 
 
 def test_trimming_removes_the_oldest_values() -> None:
