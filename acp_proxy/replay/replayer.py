@@ -22,7 +22,7 @@ from acp_proxy.replay.segments import CompactSegment, FullSegment, Segment
 from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import UnfinishedCalls
-from acp_proxy.transcript.chunk_runs import AlikeChunks
+from acp_proxy.transcript.chunk_runs import SPOKEN_KINDS, AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
 
 Mode = Literal["compact", "full"]
@@ -113,9 +113,7 @@ class Replayer:
         update = entry_updates.read(entry, self._session_id, self._session_ids) if method == acp.UPDATE else None
         if update is None:
             return lines
-        self._may_go_on = (
-            update.kind in (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK) and update.raw is entry.raw
-        )
+        self._may_go_on = update.kind in SPOKEN_KINDS and update.raw is entry.raw
         return lines + self._add_update(update)
 
     def add_chunks(self, number: int, chunks: AlikeChunks) -> list[bytes]:

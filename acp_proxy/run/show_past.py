@@ -119,7 +119,8 @@ class ShowPastThread:
             is_done = decision.shows is not WhosePast.TRANSCRIPT or self._show_transcript(replayer, summary)
         handover_record, attached = self._make_handover_record(comparison) if effect.makes_handover_record else ("", ())
         states = self._make_states(replayer, summary) if decision.shows is WhosePast.TRANSCRIPT else []
-        # A client that does not want the past must not get a late replay of the agent either, which may wait already.
+        # What waits by now may be a late replay of what was shown or is not wanted, so it must be compared first: but
+        # only where nothing was, and not with a transcript that could not be read.
         is_uncompared = is_done and comparison is None
         size = self._reader.size
         self._report(
