@@ -27,7 +27,8 @@ class Dialect:
     needs_sessions = False
     """Whether an agent without capabilities for sessions has no sessions."""
     fills_titles = False
-    """Whether acp-proxy gives titles to sessions without one in the agent's own list, which is all that there is."""
+    """Whether acp-proxy gives titles to sessions without one in the agent's list: every agent has one, so there is
+    no other."""
     states_first = False
     """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
     echo of a prompt ends whatever an agent replays too late."""

@@ -21,7 +21,7 @@ from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
-from acp_proxy.transcript.handover_record_text import AnyHandoverRecord
+from acp_proxy.transcript.handover_record_text import HandoverRecordProgress
 
 OWN_IDS = "acp-proxy/"
 """The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
@@ -75,7 +75,7 @@ class RepeatedHandoverRecord:
     def __init__(self, attached: Sequence[bytes] | None) -> None:
         """``attached``: the blocks that followed it; None: it is of an earlier process, and they are not known."""
         self.is_of_this_process = attached is not None
-        self._matched = AnyHandoverRecord()
+        self._matched = HandoverRecordProgress()
         self._attached = [_identify_content(jsonrpc.parse(block)) for block in attached or ()]
         self._expected: list[tuple[object, ...]] = []
         """What is attached and may follow, since the record was repeated."""
@@ -104,12 +104,12 @@ class RepeatedHandoverRecord:
 
     def start_over(self) -> None:
         """What came only began like the record, which may still come."""
-        self._matched = AnyHandoverRecord()
+        self._matched = HandoverRecordProgress()
 
     def remove_from_message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
         self.end_attached()
-        progress = AnyHandoverRecord().read(text)
+        progress = HandoverRecordProgress().read(text)
         return self._take_rest(progress, text) if progress is not None and progress.end is not None else text
 
     def is_attached(self, block: object) -> bool:
@@ -127,7 +127,7 @@ class RepeatedHandoverRecord:
         """Something else comes than what is attached to the record of an earlier process."""
         self._next_attached, self._has_just_ended = 0, False
 
-    def _take_rest(self, progress: AnyHandoverRecord, text: str) -> str:
+    def _take_rest(self, progress: HandoverRecordProgress, text: str) -> str:
         remaining = text[progress.end :].lstrip()
         self._expected = self._attached.copy()
         self._has_just_ended = not remaining

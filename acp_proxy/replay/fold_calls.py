@@ -58,7 +58,7 @@ class FoldedCall:
             return None
         return TerminalContent(self._terminal_run, self._fields["content"])
 
-    def take(self, call: ReplayedCall, *, one_by_one: bool) -> None:
+    def add(self, call: ReplayedCall, *, one_by_one: bool) -> None:
         """Add a statement about the call. ``one_by_one``: from here on, keep statements apart."""
         # Output in ``_meta`` is added to what came before, so folding, where the last value counts, loses the rest.
         if one_by_one and self._unfolded is None:
@@ -69,9 +69,9 @@ class FoldedCall:
         if self._unfolded is not None:
             self._unfolded.add(call)
         else:
-            self.add(call)
+            self.fold(call)
 
-    def add(self, call: ReplayedCall) -> None:
+    def fold(self, call: ReplayedCall) -> None:
         """Fold a statement about the call into what is known."""
         self._is_empty = False
         if call.is_start:
@@ -84,7 +84,7 @@ class FoldedCall:
             if name in self._fields:
                 self._fields[name] = b""  # keeps the field's place; the old value need not be cut
         self.cut()
-        self._take(call.fields)
+        self._set_fields(call.fields)
         self._params_members |= call.params_members
         if call.sets_content:
             self._terminal_run = call.run if call.shows_terminal else None
@@ -103,7 +103,7 @@ class FoldedCall:
         for name, size in left_out_sizes.items():
             self._left_out_sizes[name] = self._left_out_sizes.get(name, 0) + size
 
-    def _take(self, fields: Members) -> None:
+    def _set_fields(self, fields: Members) -> None:
         if not self._limit or len(self._fields) + len(fields) <= _FIELD_LIMIT:
             self._fields |= fields
             return
@@ -202,7 +202,7 @@ class _UnfoldedUpdates:
             is_whole = self._is_new and not self._calls
             self._folded_rest = FoldedCall(self._session_id, self._id, self._limit, is_whole=is_whole, is_own=True)
         self._folded_size += size
-        self._folded_rest.add(call)
+        self._folded_rest.fold(call)
 
     def encode(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         lines, is_new = [], self._is_new

@@ -60,7 +60,7 @@ class FullSegment:
     def add_call(self, call: ReplayedCall) -> list[bytes]:
         """Add a statement about a tool call."""
         is_new = call.id not in self._unfinished_calls.known_ids
-        statements = self._unfinished_calls.take(call)
+        statements = self._unfinished_calls.add_call(call)
         if not statements and call.id not in self._asked_lines:
             self._asked_lines[call.id] = _WaitingLine(b"", is_awaited=True)
             return self._send_or_hold(self._asked_lines[call.id])
@@ -166,13 +166,13 @@ class CompactSegment:
             )
             self._folds[call.id] = fold
             self._items.append(fold)
-        for statement in self._unfinished_calls.take(call):
+        for statement in self._unfinished_calls.add_call(call):
             if statement.sets_content:
                 self._terminals.stop_awaiting(statement.id)
             if self._uncut_fold is not None and self._uncut_fold is not fold:
                 self._uncut_fold.cut()
             self._uncut_fold = fold
-            fold.take(statement, one_by_one=statement.id in self._unfinished_calls.with_own_terminals)
+            fold.add(statement, one_by_one=statement.id in self._unfinished_calls.with_own_terminals)
         return []
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
@@ -229,7 +229,7 @@ class CompactSegment:
             and isinstance(next_item, _JoinedChunks)
             and previous_item.may_join(next_item.key)
         ):
-            previous_item.take(next_item)
+            previous_item.add_message(next_item)
             del self._items[index]
 
 
@@ -275,7 +275,7 @@ class _JoinedChunks:
         self._begin_text()
         self._text += _encode_text(text)
 
-    def take(self, other: "_JoinedChunks") -> None:
+    def add_message(self, other: "_JoinedChunks") -> None:
         """Add another message with the same key."""
         self._begin_text()
         self._text += other._text if other._line is None else _encode_text(other._first_text)

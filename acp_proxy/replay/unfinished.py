@@ -35,9 +35,9 @@ class UnfinishedCalls:
         self._runs: dict[Key, str] = {}
         self._asked_calls: NewestValues[str, ReplayedCall] = NewestValues(ASKED_BYTES)
 
-    def take(self, call: ReplayedCall) -> list[ReplayedCall]:
-        """The statements about a call to replay now: this one, after what was asked before the call came. Empty for a
-        permission request whose call has not come."""
+    def add_call(self, call: ReplayedCall) -> list[ReplayedCall]:
+        """Add a statement about a call. Returns those to replay now: this one, after what was asked before the call
+        came; none for a permission request whose call has not come."""
         if call.is_asked and call.id not in self.known_ids:
             self._ask(call)
             return []

@@ -37,7 +37,7 @@ _OTHER_LINES = ("", USER, AGENT, TOOL, OUTPUT, CHANGED, READ, PLAN, OPEN, LEFT_O
 """All whole lines of a record, but the first one, quotes, and the names of what is attached."""
 
 
-class AnyHandoverRecord(Struct, frozen=True):
+class HandoverRecordProgress(Struct, frozen=True):
     """What was read of a text that may be a handover record. ``line``: its last line so far. ``is_begun``: a line came
     before that. ``attached``: how many blocks follow the record, as it says. ``end``: where the record ends in the text
     that was read last; None: it goes on."""
@@ -47,8 +47,8 @@ class AnyHandoverRecord(Struct, frozen=True):
     attached: int = 0
     end: int | None = None
 
-    def read(self, text: str) -> "AnyHandoverRecord | None":
-        """This and the text after it; None if together they do not have the form of a record or of its beginning."""
+    def read(self, text: str) -> "HandoverRecordProgress | None":
+        """Where it stands after more text; None if it cannot be a record any more."""
         line, is_begun, attached, offset = self.line, self.is_begun, self.attached, 0
         while True:
             newline = text.find("\n", offset)
@@ -57,9 +57,9 @@ class AnyHandoverRecord(Struct, frozen=True):
             if not _may_be_of_handover_record(line, is_whole=is_whole, is_first=not is_begun):
                 return None
             if line == END and is_begun:
-                return AnyHandoverRecord(line, is_begun, attached, offset)
+                return HandoverRecordProgress(line, is_begun, attached, offset)
             if not is_whole:
-                return AnyHandoverRecord(line, is_begun, attached)
+                return HandoverRecordProgress(line, is_begun, attached)
             if line.startswith(ATTACHED):
                 attached = line.count(",") + 1
             line, is_begun = "", True

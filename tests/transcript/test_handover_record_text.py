@@ -14,7 +14,7 @@ from acp_proxy.transcript.handover_record_text import (
     INTRODUCTION,
     LACKING,
     USER,
-    AnyHandoverRecord,
+    HandoverRecordProgress,
 )
 from tests.conversation import chunk, line, update
 
@@ -27,9 +27,9 @@ SAID = st.one_of(
 HANDOVER_RECORD = f"{INTRODUCTION}\n\n{USER}\n> mend it\n\n{END}\n"
 
 
-def read(pieces: list[str]) -> tuple[int | None, AnyHandoverRecord | None]:
+def read(pieces: list[str]) -> tuple[int | None, HandoverRecordProgress | None]:
     """How many letters of the pieces belong to a handover_record, and what was read last."""
-    handover_record: AnyHandoverRecord | None = AnyHandoverRecord()
+    handover_record: HandoverRecordProgress | None = HandoverRecordProgress()
     before = 0
     for piece in pieces:
         handover_record = handover_record.read(piece) if handover_record is not None else None
@@ -76,12 +76,12 @@ def test_the_end_of_every_record_is_found_however_it_is_cut(
     ],
 )
 def test_what_only_looks_like_a_record_is_none(text: str) -> None:
-    assert AnyHandoverRecord().read(text) is None
+    assert HandoverRecordProgress().read(text) is None
 
 
 @pytest.mark.parametrize("end", range(1, len(HANDOVER_RECORD) - 1))
 def test_the_beginning_of_a_record_may_go_on(end: int) -> None:
-    handover_record = AnyHandoverRecord().read(HANDOVER_RECORD[:end])
+    handover_record = HandoverRecordProgress().read(HANDOVER_RECORD[:end])
     assert handover_record is not None
     assert handover_record.end is None
 
