@@ -31,7 +31,7 @@ class ReplayInTurn:
 
     def __init__(self, comparison: Comparison, *, hides_agents_replay: bool, awaits_replay: bool = False) -> None:
         """``comparison``: with what the agent sent before the prompt. ``hides_agents_replay``: the client must not get
-        that, since it has seen the transcript, or has cancelled the load and wants nothing of the past.
+        that, since it has seen the transcript, or wants nothing of the past.
         ``awaits_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
         self._hides_agents_replay = hides_agents_replay
@@ -57,8 +57,7 @@ class ReplayInTurn:
         """Whether the user message that is coming may belong to the replay ("go") or begin an echo ("go on"). Then its
         lines alone are undecided."""
         self._awaits_replay = False
-        """Whether the agent was asked for a replay that goes to the client, and has not answered, so that it comes
-        now."""
+        """As for ``add``: the replay comes now."""
         self._was_awaited = False
         """Whether that was so when the last user message came."""
         self._begun_count = sum(not user.waits for user in self._text.users)
@@ -80,7 +79,7 @@ class ReplayInTurn:
         """Take an update of a turn: its line, and its parsed ``params.update``.
 
         ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. ``awaits_replay``: the
-        agent was asked for a replay that goes to the client, and has not answered. A line that was not sent
+        agent was asked for a replay, which the client has not cancelled, and has not answered. A line that was not sent
         or not recorded comes back later, from this or from ``release``, unless it belongs to a replay.
         """
         self._awaits_replay = awaits_replay

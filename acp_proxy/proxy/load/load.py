@@ -249,7 +249,7 @@ class Load:
     @property
     def hides_agents_replay(self) -> bool:
         """Whether it is decided that the client does not see the agent's replay, nor what comes late of it."""
-        return self.decision is not None and self.decision.hides_agents_replay
+        return not self.plan.wants_past or (self.decision is not None and self.decision.hides_agents_replay)
 
     @property
     def fixed_rule(self) -> Rule | None:
@@ -273,8 +273,9 @@ class Load:
 
     @property
     def awaits_replay(self) -> bool:
-        """Whether the agent was asked for a replay that goes to the client, and has not answered."""
-        return self.agent_may_replay and self.awaits_agents_answer and not self.hides_agents_replay
+        """Whether the agent was asked for a replay, which the client has not cancelled, and has not answered."""
+        is_cancelled = self.decision is not None and self.decision.rule is Rule.CANCELLED
+        return self.agent_may_replay and self.awaits_agents_answer and not is_cancelled
 
     @property
     def catches_up(self) -> bool:

@@ -93,8 +93,8 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
-                load.decision = choose_replay(None, passes=True)
-                return _send(load.uncompared.lines if load.plan.wants_past else [])
+                load.decision = choose_replay(None, wants_past=load.plan.wants_past, passes=True)
+                return _send(load.uncompared.lines if not load.hides_agents_replay else [])
             case Action.SEND_UNCOMPARED:
                 return _send([line for line, _ in load.uncompared.take()])
             case Action.DROP_UNCOMPARED:
@@ -504,7 +504,7 @@ class LoadMachine:
                 return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=load.follows_answer)
-                return self._send_or_hold_line(load.session_id, line)
+                return self._send_or_hold_line(load.session_id, line) if not load.hides_agents_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=load.follows_answer)
                 return []

@@ -21,6 +21,7 @@ from acp_proxy.proxy.effects import (
     ShowPast,
     StopShowingPast,
 )
+from acp_proxy.proxy.load import waiting_lines
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
@@ -748,6 +749,39 @@ def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_agents_repl
     assert talk.agent.say(result(1, {}), answer, prompt_answer(2)).to_client == line(
         result(1, {}), answer, prompt_answer(2)
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ([], [*TURN_ONE, *TURN_TWO], []),
+        ([], TURN_TWO, []),
+        (TURN_ONE, TURN_TWO, []),
+        (TURN_ONE[:1], [*TURN_ONE[1:], *TURN_TWO], TURN_ONE[1:]),  # words alone prove nothing
+    ],
+)
+def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_rest_of_the_agents_replay(
+    before: list[Said], after: list[Said], shown: list[Said]
+) -> None:
+    talk = resuming()
+    talk.agent.say(*before)
+    talk.client.say(prompt(2, "s"))
+    answer = chunk("s", "Of course.")
+    step = talk.agent.say(*after, result(1, {}), answer, prompt_answer(2))
+    if talk.being_shown:
+        step = talk.end_past(1)
+    assert step.to_client == line(*shown, result(1, {}), answer, prompt_answer(2))
+    recorded = [record.raw for record in kept_lines(talk.all) if record.peer is Peer.AGENT]
+    assert recorded == [*map(raw, [*shown, answer, prompt_answer(2)])]
+
+
+def test_a_resume_of_which_too_much_waits_shows_nothing_of_the_agents_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_lines, "HELD_LIMIT", 1000)
+    talk = CoreConversation().initialize(RESUMES | LOADS)
+    talk.stored["s"] = SimulatedSession(says=PAST, behind=True)
+    talk.client.say(resume(1, "s"))
+    assert talk.agent.say(*TURN_ONE, *[GREETING] * 9, *TURN_TWO).to_client == b""
+    assert talk.agent.say(result(1, {})).to_client == line(result(1, {}))
 
 
 def test_a_refused_resume_served_by_a_native_load_shows_what_the_agent_said() -> None:
