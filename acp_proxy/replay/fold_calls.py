@@ -17,7 +17,7 @@ from acp_proxy.protocol import jsonrpc
 from acp_proxy.replay import raw_members, tool_calls, truncate
 from acp_proxy.replay.raw_members import Members
 from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
-from acp_proxy.replay.tool_calls import ReplayedCall
+from acp_proxy.replay.tool_calls import CallStatement
 
 _CLEARED_BY_START = frozenset({"title", "kind", "status", "content", "locations"})
 _ANY_VALUE_FIELDS = ("rawOutput", "rawInput")
@@ -58,7 +58,7 @@ class FoldedCall:
             return None
         return TerminalContent(self._terminal_run, self._fields["content"])
 
-    def add(self, call: ReplayedCall, *, one_by_one: bool) -> None:
+    def add(self, call: CallStatement, *, one_by_one: bool) -> None:
         """Add a statement about the call. ``one_by_one``: from here on, keep statements apart."""
         # Output in ``_meta`` is added to what came before, so folding, where the last value counts, loses the rest.
         if one_by_one and self._unfolded is None:
@@ -71,7 +71,7 @@ class FoldedCall:
         else:
             self.fold(call)
 
-    def fold(self, call: ReplayedCall) -> None:
+    def fold(self, call: CallStatement) -> None:
         """Fold a statement about the call into what is known."""
         self._is_empty = False
         if call.is_start:
@@ -184,13 +184,13 @@ class _UnfoldedUpdates:
         self._id = id
         self._limit = limit
         self._is_new = is_new
-        self._calls: list[ReplayedCall] = []
+        self._calls: list[CallStatement] = []
         self._size = 0
         self._folded_rest: FoldedCall | None = None
         self._folded_size = 0
         self._content = TerminalContent("", b"[]")
 
-    def add(self, call: ReplayedCall) -> None:
+    def add(self, call: CallStatement) -> None:
         size = call.size if call.line is None else len(call.line)
         self._size += size
         if call.sets_content:
@@ -207,7 +207,7 @@ class _UnfoldedUpdates:
     def encode(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         lines, is_new = [], self._is_new
         for call in self._calls:
-            line = tool_calls.encode_call(self._session_id, call, is_start=call.is_start or is_new)
+            line = tool_calls.encode_statement(self._session_id, call, is_start=call.is_start or is_new)
             is_new = False
             if line is not None:
                 lines.append(terminals.fill_line(line, call.run, keeps_own=True) if call.shows_terminal else line)

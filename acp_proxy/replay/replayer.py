@@ -20,7 +20,7 @@ from acp_proxy.replay.entry_updates import Update
 from acp_proxy.replay.prompts import Echoes, Prompt
 from acp_proxy.replay.segments import CompactSegment, FullSegment, Segment
 from acp_proxy.replay.terminal_output import ReplayedTerminals
-from acp_proxy.replay.tool_calls import ReplayedCall
+from acp_proxy.replay.tool_calls import CallStatement
 from acp_proxy.replay.unfinished import UnfinishedCalls
 from acp_proxy.transcript.chunk_runs import SPOKEN_KINDS, AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
@@ -228,7 +228,7 @@ class Replayer:
                 lines: list[bytes] = []
                 for id, content in self._terminals.note(run_id, note).items():
                     lines += self._segment.add_call(
-                        ReplayedCall(id, content.run, False, {"content": content.content}, {}, shows_terminal=True)
+                        CallStatement(id, content.run, False, {"content": content.content}, {}, shows_terminal=True)
                     )
                 return lines
             case _:
@@ -252,7 +252,7 @@ class Replayer:
             return []
         return self._add_call(tool_calls.read_permission(raw, acp.member(entry.value, "params"), entry.run))
 
-    def _add_call(self, call: ReplayedCall | None) -> list[bytes]:
+    def _add_call(self, call: CallStatement | None) -> list[bytes]:
         return (
             self._replay_users(self._echoes.end_echoes(call.run)) + self._segment.add_call(call)
             if call is not None

@@ -17,7 +17,7 @@ from acp_proxy.replay import raw_members, tool_calls
 from acp_proxy.replay.entry_updates import Update
 from acp_proxy.replay.fold_calls import FoldedCall
 from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
-from acp_proxy.replay.tool_calls import ReplayedCall
+from acp_proxy.replay.tool_calls import CallStatement
 from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls, encode_failed, find_compaction_id
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 
@@ -57,7 +57,7 @@ class FullSegment:
         """Add more chunks of the message that was added last. None: add them one by one instead."""
         return self._send_or_hold(_WaitingLine(chunks.messages))
 
-    def add_call(self, call: ReplayedCall) -> list[bytes]:
+    def add_call(self, call: CallStatement) -> list[bytes]:
         """Add a statement about a tool call."""
         is_new = call.id not in self._unfinished_calls.known_ids
         statements = self._unfinished_calls.add_call(call)
@@ -67,7 +67,7 @@ class FullSegment:
         lines: list[bytes] = []
         for statement in statements:
             self._note_terminals(statement)
-            line = tool_calls.encode_call(self._session_id, statement, is_start=statement.is_start or is_new)
+            line = tool_calls.encode_statement(self._session_id, statement, is_start=statement.is_start or is_new)
             is_new = False
             if line is not None:
                 lines += self._send_or_hold_call(statement, line)
@@ -84,7 +84,7 @@ class FullSegment:
         )
         return [*lines, *(encode_failed(self._session_id, key) for key in failed)]
 
-    def _send_or_hold_call(self, call: ReplayedCall, line: bytes) -> list[bytes]:
+    def _send_or_hold_call(self, call: CallStatement, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
         waiting_line = self._asked_lines.pop(call.id, None)
         if waiting_line is None:
@@ -114,7 +114,7 @@ class FullSegment:
             keeps_own=waiting_line.call in self._unfinished_calls.with_own_terminals,
         )
 
-    def _note_terminals(self, call: ReplayedCall) -> None:
+    def _note_terminals(self, call: CallStatement) -> None:
         if call.sets_content:
             self._terminals.stop_awaiting(call.id)
             self._terminal_contents.pop(call.id, None)
@@ -159,7 +159,7 @@ class CompactSegment:
         last_item.add_chunks(chunks.text)
         return []
 
-    def add_call(self, call: ReplayedCall) -> list[bytes]:
+    def add_call(self, call: CallStatement) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
             fold = FoldedCall(
                 self._session_id, call.id, self._limit, is_whole=call.id not in self._unfinished_calls.known_ids

@@ -32,7 +32,7 @@ _FIELD_TYPES: dict[str, type] = {
 }
 
 
-class ReplayedCall(Struct, frozen=True):
+class CallStatement(Struct, frozen=True):
     """One statement about a tool call, made in the connection ``run``.
 
     ``is_start``: it is a ``tool_call`` rather than a ``tool_call_update``. ``fields``: the call's fields, without
@@ -62,7 +62,7 @@ class ReplayedCall(Struct, frozen=True):
         """The bytes of its values."""
         return sum(map(len, self.fields.values())) + sum(map(len, self.params_members.values()))
 
-    def merge(self, other: "ReplayedCall") -> "ReplayedCall":
+    def merge(self, other: "CallStatement") -> "CallStatement":
         """This statement and a later one about the same call as one. Neither may be a start."""
         content_source = other if other.sets_content else self
         return replace(
@@ -77,7 +77,7 @@ class ReplayedCall(Struct, frozen=True):
         )
 
 
-def read_update(update: Update) -> ReplayedCall | None:
+def read_update(update: Update) -> CallStatement | None:
     """What an update states; None if it does not name a call."""
     try:
         members, params_members = raw_members.split_update(update.raw, update.message)
@@ -86,21 +86,21 @@ def read_update(update: Update) -> ReplayedCall | None:
     is_start = update.kind == TOOL_CALL
     is_whole = not is_start or isinstance(update.value.get("title"), str)
     line = update.line if is_whole else None
-    return _make_call(update.value, members, params_members, update.run, is_start=is_start, line=line)
+    return _make_statement(update.value, members, params_members, update.run, is_start=is_start, line=line)
 
 
-def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
+def read_permission(raw: bytes, params: object, run: str) -> CallStatement | None:
     """What a ``session/request_permission`` states; None if it does not name a call."""
     value = acp.member(params, "toolCall")
     try:
         members = raw_members.read_asked_call(raw)
     except (ValueError, KeyError):
         return None
-    asked_call = _make_call(value, members, {}, run, is_start=False, line=None)
+    asked_call = _make_statement(value, members, {}, run, is_start=False, line=None)
     return replace(asked_call, is_asked=True) if asked_call is not None else None
 
 
-def encode_call(session_id: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
+def encode_statement(session_id: str, call: CallStatement, *, is_start: bool) -> bytes | None:
     """The line of a statement, unchanged if possible; None if it would be an update without fields. ``is_start``: write
     it as a ``tool_call``."""
     if call.line is not None and call.is_start == is_start:
@@ -123,13 +123,13 @@ def encode_update(session_id: str, id: str, fields: Mapping[str, bytes], params_
     )
 
 
-def _make_call(
+def _make_statement(
     value: object, members: Members, params_members: Members, run: str, *, is_start: bool, line: bytes | None
-) -> ReplayedCall | None:
+) -> CallStatement | None:
     id = acp.text(value, "toolCallId")
     if id is None or not isinstance(value, Mapping):
         return None
-    return ReplayedCall(
+    return CallStatement(
         id=id,
         run=run,
         is_start=is_start,

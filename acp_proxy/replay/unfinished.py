@@ -11,7 +11,7 @@ from acp_proxy.replay import raw_members, tool_calls
 from acp_proxy.replay.entry_updates import Update
 from acp_proxy.replay.newest_values import NewestValues
 from acp_proxy.replay.raw_members import Members
-from acp_proxy.replay.tool_calls import ReplayedCall
+from acp_proxy.replay.tool_calls import CallStatement
 
 ASKED_BYTES = 1024 * 1024
 """The most bytes kept of permission requests for calls that have not come: far more than agents ask at a time."""
@@ -33,9 +33,9 @@ class UnfinishedCalls:
         self._unfinished: dict[str, dict[Key, None]] = {}
         """By run: what the run has not finished."""
         self._runs: dict[Key, str] = {}
-        self._asked_calls: NewestValues[str, ReplayedCall] = NewestValues(ASKED_BYTES)
+        self._asked_calls: NewestValues[str, CallStatement] = NewestValues(ASKED_BYTES)
 
-    def add_call(self, call: ReplayedCall) -> list[ReplayedCall]:
+    def add_call(self, call: CallStatement) -> list[CallStatement]:
         """Add a statement about a call. Returns those to replay now: this one, after what was asked before the call
         came; none for a permission request whose call has not come."""
         if call.is_asked and call.id not in self.known_ids:
@@ -67,7 +67,7 @@ class UnfinishedCalls:
             self._finish(key)
         return given_up
 
-    def _note(self, call: ReplayedCall, run: str) -> None:
+    def _note(self, call: CallStatement, run: str) -> None:
         """Note the status of a call. ``run``: the run that works on it."""
         is_start = call.is_start or call.id not in self.known_ids
         self.known_ids.add(call.id)
@@ -90,7 +90,7 @@ class UnfinishedCalls:
             if not self._unfinished[run]:
                 del self._unfinished[run]
 
-    def _ask(self, call: ReplayedCall) -> None:
+    def _ask(self, call: CallStatement) -> None:
         earlier = self._asked_calls.get(call.id)
         merged = call if earlier is None else earlier.merge(call)
         self._asked_calls.trim()  # before the newest is added, which is kept whatever its size: its call comes next
