@@ -463,11 +463,16 @@ def _done(effect: RelayEffect) -> str:
             flags = [word for word, is_set in _flags(effect) if is_set]
             rule = [effect.fixed_rule.name] if effect.fixed_rule is not None else []
             return f"show past {effect.request_id} {' '.join([*flags, *rule])} [{told}]"
-        case ComparePast(request, _, told, since):
+        case ComparePast(request_id, _, told, since):
             part = "past" if since is None else "since"
-            return f"compare {part} {request} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
-        case CloseTranscript(request) | StopShowingPast(request) | ReserveOutput(request) | FindSession(request):
-            return f"{type(effect).__name__} {request}"
+            return f"compare {part} {request_id} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
+        case (
+            CloseTranscript(request_id)
+            | StopShowingPast(request_id)
+            | ReserveOutput(request_id)
+            | FindSession(request_id)
+        ):
+            return f"{type(effect).__name__} {request_id}"
         case AddAlias(session, alias):
             return f"alias {session} {alias}"
         case Warn(text):
