@@ -81,7 +81,7 @@ class Connection:
             self._aliases,
             self._copy_ids,
         )
-        self.waiting_requests = WaitingRequests(self._machine.open_loads, self._lookups)
+        self.waiting_requests = WaitingRequests(self._answerers, self._machine.open_loads, self._lookups)
         # Other requests that acp-proxy serves.
         self._agent_list = AgentList(self._answerers, self._open_requests, self._session_entries)
         self._agent_index = AgentIndex(
