@@ -34,8 +34,8 @@ class LateUpdates:
         """``comparison``: with what the agent sent before its answer.
 
         ``hides_agents_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``wants_past``: as for ``choose_replay``. ``has_part``: the agent's session began with a handover, so it does
-        not have the turns that follow in the transcript. ``is_open_elsewhere``: as for ``Comparison.find_new``.
+        ``wants_past``: the client asked for the past. ``has_part``: the agent's session began with a handover, so it
+        does not have the turns that follow in the transcript. ``is_open_elsewhere``: as for ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
@@ -113,7 +113,7 @@ class LateUpdates:
     def _sort_words(self, message: SentMessage) -> list[bytes]:
         """The lines to send now that a message of the agent has come so far."""
         place = self._comparison.place
-        if not message.is_new and place.find_message(message) and message.span and self._has_shown(message.span):
+        if not message.is_new and (span := place.set_span(message)) is not None and self._has_shown(span):
             return []  # word for word what the client saw next, so far
         new_part = self._comparison.find_rest(message) if self._hides_agents_replay and not message.is_new else None
         was_new, message.is_new = message.is_new, True

@@ -43,8 +43,8 @@ class ReplayInTurn:
         """Where a proved replay has come to in the transcript's calls."""
         self._may_continue = comparison.place.stops_in_turn or awaits_replay
         """Whether what the agent sends next may go on in order."""
-        self._is_proven = self._is_proof = False
-        """Whether a user message has proved a replay, and whether the one that is coming does."""
+        self._is_replay_proven = self._is_message_proof = False
+        """Whether a user message has proved that what comes is a replay, and whether the one that is coming does."""
         self._undecided: list[tuple[bytes, bool]] = []
         """Lines that may belong to the replay and are not recorded, each with whether it was sent."""
         self._size = 0
@@ -53,7 +53,7 @@ class ReplayInTurn:
         """The kind and the id of the message that is coming."""
         self._letters = ""
         """The letters of the message that is coming, if it may belong to the replay."""
-        self._may_be_echo = False
+        self._may_become_echo = False
         """Whether the user message that is coming may belong to the replay ("go") or begin an echo ("go on"). Then its
         lines alone are undecided."""
         self._awaits_replay = False
@@ -103,15 +103,15 @@ class ReplayInTurn:
             return sorted_lines + self._add_call(line, shown_call or update)
         if compared_by is ComparedBy.NEUTRAL_WORDS and self._is_last_thought(letters):
             self._thought_position += len(letters)
-            return sorted_lines + self._wait(line) + self._decide(is_new=False)
+            return sorted_lines + self._leave_undecided(line) + self._decide(is_new=False)
         is_known = compared_by is ComparedBy.WHAT_FOLLOWS or (
             letters in self._text.thoughts
             if compared_by is ComparedBy.NEUTRAL_WORDS
             else digest(update) in self._text.other_digests
         )
-        if is_known and self._awaits_replay and self._is_proven and compared_by is ComparedBy.NEUTRAL_WORDS:
-            return sorted_lines + self._wait(line) + self._decide(is_new=False)
-        return sorted_lines + (self._wait(line) if is_known else self._pass_as_new(line))
+        if is_known and self._awaits_replay and self._is_replay_proven and compared_by is ComparedBy.NEUTRAL_WORDS:
+            return sorted_lines + self._leave_undecided(line) + self._decide(is_new=False)
+        return sorted_lines + (self._leave_undecided(line) if is_known else self._pass_as_new(line))
 
     def release(self) -> list[SortedLine]:
         """The lines that wait, since the turn is over, or something comes that must not overtake them."""
@@ -120,60 +120,71 @@ class ReplayInTurn:
         return sorted_lines + self._decide(is_new=True)
 
     def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
-        is_context = self._context.has_form(letters, follows_call=self._follows_call)
-        if is_context and not any(prompt.startswith(self._letters + letters) for prompt in prompts):
-            return [SortedLine(line, not (self._hides_agents_replay and self._is_proven), is_recorded=False)]
+        """Take a chunk of a user message: context, an echo of a prompt, a proof of the replay, or what may become one
+        of the latter two with its next chunk. Anything else is new."""
+        may_become_echo = any(prompt.startswith(self._letters + letters) for prompt in prompts)
+        if not may_become_echo and self._context.has_form(letters, follows_call=self._follows_call):
+            return [SortedLine(line, not (self._hides_agents_replay and self._is_replay_proven), is_recorded=False)]
         self._letters += letters
         self._was_awaited = self._awaits_replay
-        user_index = self._find_proof(self._letters)
-        if user_index is None:  # within context
-            user_index = self._find_proof(letters)
-        forms = [self._letters, *(self._text.users[user_index].forms if user_index is not None else [])]
-        # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
-        is_running_echoed = self._begun_count > 0 and self._text.users[self._begun_count - 1].is_echoed
-        is_replay = (
-            self._awaits_replay and is_running_echoed and user_index is not None and user_index < self._begun_count
-        )
-        echoed = next((prompt for prompt in prompts if prompt in forms), None) if not is_replay else None
-        begins_prompt = any(prompt.startswith(self._letters) for prompt in prompts)
-        candidates = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
-        candidates = self._text.users if self._awaits_replay else candidates
-        begins_past = any(form.startswith(self._letters) for user in candidates for form in user.forms)
-        might_be_echo, self._may_be_echo = self._may_be_echo, False
-        if echoed is not None or (begins_prompt and user_index is None and not begins_past):
-            # An echo: agents repeat a prompt before they answer it. Whatever they replayed before, the answer follows.
+        proof = self._find_proof(self._letters)
+        proof = proof if proof is not None else self._find_proof(letters)  # within context
+        may_become_proof = self._may_become_proof()
+        echoed = self._find_echoed(prompts, proof)
+        if echoed is not None or (may_become_echo and proof is None and not may_become_proof):
             if echoed is not None:
                 prompts.remove(echoed)
-            self._may_continue = self._is_proven = self._is_proof = False
-            return [*self._decide(is_new=might_be_echo), SortedLine(line, True, True)]
+            return self._end_replay_at_echo(line)
         # What came before this message is the past, whether this is an echo or a proof.
-        sorted_lines = (
-            self._decide(is_new=False) if not might_be_echo and (begins_prompt or user_index is not None) else []
-        )
-        self._may_be_echo, self._is_proof = begins_prompt, user_index is not None
-        if user_index is not None:
-            self._may_continue = self._is_proven = True
-            user = self._text.users[user_index]
-            self._position, self._next_user = user.find_turn_start(self._position), user_index + 1
-            self._thought_position, self._next_call = 0, user.find_turn_call(self._next_call)
-            self._ended_calls.clear()
-            self._new_call_ids.clear()  # of calls of an earlier turn: the running one may have the same ids
-            return sorted_lines + self._wait(line)
-        if begins_past:
-            return sorted_lines + self._wait(line)  # the message may become such a proof with its next chunk
-        if self._is_proven:
-            return sorted_lines + self._wait(line)  # context of the agent's own, if the replay goes on after it
-        return sorted_lines + self._break_off(line)
+        is_decided = (may_become_echo or proof is not None) and not self._may_become_echo
+        sorted_lines = self._decide(is_new=False) if is_decided else []
+        self._may_become_echo, self._is_message_proof = may_become_echo, proof is not None
+        if proof is not None:
+            self._move_to_user(proof)
+        elif not (may_become_proof or self._is_replay_proven):
+            return sorted_lines + self._break_off(line)
+        # In a proved replay, anything else is context of the agent's own, if the replay goes on after it.
+        return sorted_lines + self._leave_undecided(line)
+
+    def _find_echoed(self, prompts: list[str], proof: int | None) -> str | None:
+        """The prompt that the user message echoes: in its own letters, or as the transcript has the message ``proof``."""
+        # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
+        is_running_echoed = self._begun_count > 0 and self._text.users[self._begun_count - 1].is_echoed
+        if self._awaits_replay and is_running_echoed and proof is not None and proof < self._begun_count:
+            return None
+        forms = [self._letters, *(self._text.users[proof].forms if proof is not None else [])]
+        return next((prompt for prompt in prompts if prompt in forms), None)
+
+    def _end_replay_at_echo(self, line: bytes) -> list[SortedLine]:
+        """Agents repeat a prompt before they answer it: whatever they replayed before, the answer follows."""
+        is_begun_echo = self._may_become_echo  # then only earlier chunks of it are undecided
+        self._may_continue = self._is_replay_proven = self._is_message_proof = self._may_become_echo = False
+        return [*self._decide(is_new=is_begun_echo), SortedLine(line, True, True)]
+
+    def _may_become_proof(self) -> bool:
+        """Whether the user message that is coming may become a proof with its next chunk."""
+        users = self._text.users
+        candidates = users if self._awaits_replay else [*users[self._next_user : self._next_user + 1], *users[:1]]
+        return any(form.startswith(self._letters) for user in candidates for form in user.forms)
+
+    def _move_to_user(self, index: int) -> None:
+        """The agent replays, and has come to this user message."""
+        self._may_continue = self._is_replay_proven = True
+        user = self._text.users[index]
+        self._position, self._next_user = user.find_turn_start(self._position), index + 1
+        self._thought_position, self._next_call = 0, user.find_turn_call(self._next_call)
+        self._ended_calls.clear()
+        self._new_call_ids.clear()  # of calls of an earlier turn: the running one may have the same ids
 
     def _find_proof(self, letters: str) -> int | None:
-        """The index of the user message with these letters that proves a replay, if it does.
+        """The index of the transcript's user message that these letters are, if they prove a replay.
 
         Nobody typed these words in this turn, and they go on where the replay stopped before the prompt, or begin the
         transcript. Any other user message may be one that the agent sends to itself, unless it was asked for a replay:
         that may begin anywhere, since agents leave out commands, what another window said, or old turns.
         """
-        if self._next_user and (user_number := self._text.find_user(letters, self._next_user)) is not None:
-            return user_number
+        if self._next_user and (index := self._text.find_user(letters, self._next_user)) is not None:
+            return index
         if self._awaits_replay:
             return self._text.find_user(letters, 0)
         return 0 if self._text.users and letters in self._text.users[0].forms else None
@@ -186,7 +197,7 @@ class ReplayInTurn:
             if not (is_whole and self._continues(letters)):
                 return sorted_lines + self._break_off(line)
         self._letters += letters
-        return sorted_lines + self._wait(line)
+        return sorted_lines + self._leave_undecided(line)
 
     def _continues(self, letters: str) -> bool:
         """Whether the message that is coming goes on with these letters in the transcript, within its turn. In a replay
@@ -209,10 +220,10 @@ class ReplayInTurn:
     def _may_end(self, position: int) -> bool:
         """Whether a message of the replay may end before this position. In a replay that the agent was asked for, the
         rest may be something that it said outside turns, which stands there in the same message."""
-        return self._text.ends_message(position) or (self._is_proven and self._was_awaited)
+        return self._text.ends_message(position) or (self._is_replay_proven and self._was_awaited)
 
     @property
-    def _is_answered(self) -> bool:
+    def _has_rest_of_turn(self) -> bool:
         """Whether the transcript has words or calls of this turn after the place to which the replay has come."""
         text, turn = self._text, self._next_user
         return self._position < text.find_latest_end(turn) or self._next_call < text.find_latest_calls(turn).stop
@@ -222,7 +233,7 @@ class ReplayInTurn:
         which would say that it is the past."""
         is_at_end = self._next_user >= self._begun_count and self._position == len(self._text.words)
         goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_position)
-        return self._is_proven and is_at_end and goes_on
+        return self._is_replay_proven and is_at_end and goes_on
 
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
@@ -231,7 +242,7 @@ class ReplayInTurn:
         if call_index is not None and acp.update_kind(fields) == update_kinds.TOOL_CALL:
             call_index = None if self._is_taken(call_index, fields) else call_index
         is_past = self._awaits_replay or self._next_user < self._begun_count
-        if call_index is None and is_past and self._is_proven and self._next_call in calls:
+        if call_index is None and is_past and self._is_replay_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
             call_index = self._next_call if self._text.calls[self._next_call].title == title else None
             self._new_call_ids |= {id} if call_index is not None else set()
@@ -240,8 +251,8 @@ class ReplayInTurn:
         if call_index is not None and acp.text(fields, "status") not in UNFINISHED:
             self._ended_calls.add(call_index)
         self._next_call = max(self._next_call, call_index + 1 if call_index is not None else 0)
-        sorted_lines = self._wait(line)
-        return sorted_lines + (self._decide(is_new=False) if self._is_proven else [])
+        sorted_lines = self._leave_undecided(line)
+        return sorted_lines + (self._decide(is_new=False) if self._is_replay_proven else [])
 
     def _is_taken(self, call_index: int, fields: object) -> bool:
         """Whether a ``tool_call`` with the id of this call is another one of the running turn: some agents number
@@ -249,7 +260,7 @@ class ReplayInTurn:
         that the transcript has, or words after it, or nothing else would begin an ended call anew."""
         call, has_ended = self._text.calls[call_index], call_index in self._ended_calls
         is_other = has_ended or acp.text(fields, "title") != call.title
-        is_at_end = self._next_user >= self._begun_count and not self._is_answered
+        is_at_end = self._next_user >= self._begun_count and not self._has_rest_of_turn
         begins_anew = has_ended and acp.text(fields, "status") in UNFINISHED
         is_passed = is_at_end or self._position > call.position or begins_anew
         return call_index < self._next_call and is_other and is_passed
@@ -260,29 +271,29 @@ class ReplayInTurn:
         return self._message_key is not None and update_kinds.find(self._message_key[0]).role is Role.USER
 
     def _end_message(self) -> list[SortedLine]:
-        letters, self._letters, self._may_be_echo = self._letters, "", False
+        letters, self._letters, self._may_become_echo = self._letters, "", False
         if self._message_key is None or not letters:
             return []
         if self._is_in_user:
-            if self._is_proof and self._is_answered and not self._was_awaited:
+            if self._is_message_proof and self._has_rest_of_turn and not self._was_awaited:
                 return []  # the agent's words decide about it too
-            if self._is_proven and not self._is_proof:
+            if self._is_replay_proven and not self._is_message_proof:
                 return []  # nor is it known whether this is context
-            return self._decide(is_new=False) if self._is_proof else self._break_off()
+            return self._decide(is_new=False) if self._is_message_proof else self._break_off()
         self._position += len(letters)
-        if not self._is_proven:
+        if not self._is_replay_proven:
             return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays
         if not self._may_end(self._position):  # a part of the transcript's message: the agent says less now
-            self._may_continue = self._is_proven = False
-        return self._decide(is_new=not self._is_proven)
+            self._may_continue = self._is_replay_proven = False
+        return self._decide(is_new=not self._is_replay_proven)
 
-    def _wait(self, line: bytes) -> list[SortedLine]:
-        """Keep a line until it is known whether it is new.
+    def _leave_undecided(self, line: bytes) -> list[SortedLine]:
+        """A line is not recorded until it is known whether it is new.
 
         It is sent now, unless the client has seen the transcript and the line is a user message, which is not the
         agent's answer, or belongs to a replay that a user message has proved.
         """
-        is_sent = not (self._hides_agents_replay and (self._is_proven or self._is_in_user))
+        is_sent = not (self._hides_agents_replay and (self._is_replay_proven or self._is_in_user))
         self._undecided.append((line, is_sent))
         self._size += len(line)
         sorted_lines = [SortedLine(line, True, False)] if is_sent else []
@@ -290,7 +301,7 @@ class ReplayInTurn:
 
     def _break_off(self, *line: bytes) -> list[SortedLine]:
         """Something comes that does not go on in order: it is new, and so is what waited for it."""
-        self._may_continue = self._is_proven = self._is_proof = False
+        self._may_continue = self._is_replay_proven = self._is_message_proof = False
         return self._pass_as_new(*line)
 
     def _pass_as_new(self, *lines: bytes) -> list[SortedLine]:

@@ -171,11 +171,12 @@ class ReplayPlace:
         self.position = max(self.position, end)
         return True
 
-    def find_message(self, message: SentMessage) -> bool:
-        """Find the letters of an unfinished agent message, and set its ``span``. Returns whether all are known."""
+    def set_span(self, message: SentMessage) -> Span | None:
+        """Set the ``span`` of an unfinished agent message unless it has one, and return it; None if its letters are not
+        known."""
         if message.span is None:
             message.span = self.find_span(message.text)
-        return message.span is not None
+        return message.span
 
     def find_span(self, letters: str) -> Span | None:
         """The first place of these letters from here on, as ``Search.find_words`` has it."""
