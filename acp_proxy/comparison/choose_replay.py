@@ -2,8 +2,9 @@
 known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-``choose_replay`` is the only place that decides this; everybody else keeps its ``Decision``. Until there is one, what
-is held of a load depends on its ``fixed_rule`` alone.
+``choose_replay`` decides this after the agent's answer. ``proxy/load`` applies the first three rules by
+``decide_by_rule``, when one comes to hold. Everybody else keeps the ``Decision``; until there is one, what is held of a
+load depends on its ``fixed_rule`` alone.
 """
 
 import enum
@@ -33,6 +34,7 @@ class Rule(enum.Enum):
     and older versions read those. A new rule gets a new number, or None: then no transcript notes it.
     """
 
+    # Applied by ``proxy/load``, whatever was planned: what is sent, for example, cannot be taken back.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")
@@ -68,14 +70,17 @@ class Decision(Struct, frozen=True):
         return self.shows is not WhosePast.AGENT
 
 
+def decide_by_rule(rule: Rule, *, wants_past: bool = True) -> Decision:
+    """The decision by a rule that is known to hold. ``wants_past``: the client asked for the past, as with a load, not
+    with a resume that acp-proxy serves. If it only passes one on, the client gets what the agent sends."""
+    return Decision(rule.choice if wants_past else WhosePast.NOTHING, rule)
+
+
 def choose_replay(
     comparison: Comparison | None,
     *,
     fixed_rule: Rule | None = None,
     wants_past: bool = True,
-    passes: bool = False,
-    cancelled: bool = False,
-    has_transcript: bool = True,
     unreadable: bool = False,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
@@ -84,20 +89,10 @@ def choose_replay(
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
     argument decides, or, if none does, the agent has resumed the session and replayed nothing.
     ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
-    ``wants_past``: the client asked for the past. False for a resume that acp-proxy serves, which only goes on. If it
-    only passes one on (``plan_passing``), the client gets what the agent sends.
-    ``passes``: what the agent sends goes to the client before its answer: the plan says so (a fork, a load in a turn),
-    too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
-    ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
-    ``is_open_elsewhere``: another process has it open to append; None: not known.
+    ``wants_past``: as for ``decide_by_rule``. ``unreadable``: the transcript cannot be read. ``is_open_elsewhere``:
+    another process has it open to append; None: not known.
     """
-    if passes:  # what is sent cannot be taken back, whatever was planned
-        rule = Rule.PASSES
-    elif cancelled:
-        rule = Rule.CANCELLED
-    elif not has_transcript:
-        rule = Rule.NOT_RECORDED
-    elif fixed_rule is not None:
+    if fixed_rule is not None:
         rule = fixed_rule
     elif unreadable:
         rule = Rule.UNREADABLE
@@ -105,7 +100,7 @@ def choose_replay(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _judge(comparison, may_have_queued_prompts=is_open_elsewhere is True)
-    return Decision(rule.choice if wants_past else WhosePast.NOTHING, rule)
+    return decide_by_rule(rule, wants_past=wants_past)
 
 
 def _judge(comparison: Comparison, *, may_have_queued_prompts: bool) -> Rule:

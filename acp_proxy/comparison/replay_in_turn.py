@@ -147,7 +147,7 @@ class ReplayInTurn:
         return sorted_lines + self._leave_undecided(line)
 
     def _find_echoed(self, prompts: list[str], proof: int | None) -> str | None:
-        """The prompt that the user message echoes: in its own letters, or as the transcript has the message ``proof``."""
+        """The prompt that the user message echoes: in its own letters, or in a form of the transcript's ``proof``."""
         # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
         is_running_echoed = self._begun_count > 0 and self._text.users[self._begun_count - 1].is_echoed
         if self._awaits_replay and is_running_echoed and proof is not None and proof < self._begun_count:

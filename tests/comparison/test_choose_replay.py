@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast
+from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast, decide_by_rule
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Form, Role, UpdateKind
@@ -45,7 +45,6 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load after a command took a turn back": (ONE, {"past": [*TALK, "> /undo"]}, Decision(AGENT, Rule.TAKEN_BACK)),
     "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.UNDECIDED)),
     "a load whose transcript cannot be read": (None, {"unreadable": True}, Decision(AGENT, Rule.UNREADABLE)),
-    "a load without a transcript": (None, {"has_transcript": False}, Decision(AGENT, Rule.NOT_RECORDED)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
     "a load with --load store": (ONE, {"fixed_rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
     "a load in a turn of an agent without one": (
@@ -71,18 +70,6 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     ),
     "a resume that catches up": (None, {"wants_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
     "a resume that catches up and replays": (ONE, {"wants_past": False}, Decision(NOTHING, Rule.LESS)),
-    "a resume without a transcript": (
-        None,
-        {"has_transcript": False, "fixed_rule": Rule.ASKED_FOR, "wants_past": False},
-        Decision(NOTHING, Rule.NOT_RECORDED),
-    ),
-    "a flood, a prompt before the answer, a fork": (None, {"passes": True}, Decision(AGENT, Rule.PASSES)),
-    "a prompt before the answer, after a handover": (
-        None,
-        {"passes": True, "fixed_rule": Rule.HANDED_OVER},
-        Decision(AGENT, Rule.PASSES),
-    ),
-    "a load that the client cancelled": (None, {"cancelled": True}, Decision(NOTHING, Rule.CANCELLED)),
 }
 """By what happens: what the agent replays (None: nothing that is compared), what else is known, and the decision."""
 
@@ -95,8 +82,16 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
     assert choose_replay(compare_replay(past, *said) if said is not None else None, **known) == decision
 
 
-def test_every_rule_decides_on_some_path() -> None:
-    assert {decision.rule for _, _, decision in PATHS.values()} == set(Rule)
+def test_a_rule_that_is_known_to_hold_decides() -> None:
+    assert decide_by_rule(Rule.PASSES) == Decision(AGENT, Rule.PASSES)
+    assert decide_by_rule(Rule.CANCELLED) == Decision(NOTHING, Rule.CANCELLED)
+    assert decide_by_rule(Rule.NOT_RECORDED) == Decision(AGENT, Rule.NOT_RECORDED)
+    assert decide_by_rule(Rule.NOT_RECORDED, wants_past=False) == Decision(NOTHING, Rule.NOT_RECORDED)
+
+
+def test_every_other_rule_decides_on_some_path() -> None:
+    known = {Rule.PASSES, Rule.CANCELLED, Rule.NOT_RECORDED}
+    assert {decision.rule for _, _, decision in PATHS.values()} == set(Rule) - known
 
 
 def turn(number: int, words: str) -> list[str | Update]:

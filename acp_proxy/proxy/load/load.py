@@ -6,7 +6,7 @@
 
 from typing import Generic, TypeVar
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
+from acp_proxy.comparison.choose_replay import Decision, Rule, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.repeated_replays import RestOfReplay, drop_repetition
@@ -78,7 +78,7 @@ class ComparedReplay:
         is_open_elsewhere: bool | None,
         is_checked: bool,
     ) -> None:
-        """``size``: that of the transcript when it was compared. ``hides_agents_replay``, ``wants_past``,
+        """``size``: that of the transcript when it was compared. ``hides_agents_replay``, ``wants_past``: of the load.
         ``has_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``:
         nothing was appended since."""
         self.comparison = comparison
@@ -119,7 +119,7 @@ class ComparedReplay:
         return self.late_updates.add(line, update)
 
     def begin_turn(self, *, hides_agents_replay: bool, awaits_replay: bool = False) -> None:
-        """The client has prompted. ``hides_agents_replay``, ``awaits_replay``: as for ``ReplayInTurn``."""
+        """The client has prompted. ``hides_agents_replay``, ``awaits_replay``: of the load."""
         if self.in_turn is None:
             self.in_turn = ReplayInTurn(
                 self.comparison, hides_agents_replay=hides_agents_replay, awaits_replay=awaits_replay
@@ -173,9 +173,10 @@ class Load:
         first_state = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
         first_state = first_state if plan.sends is not None else LoadState.SHOWING_PAST
         self.state = LoadState.ANSWERED if is_answered_to_client else first_state
+        self.has_transcript = has_transcript
         self.may_compare = has_transcript
-        """Whether what the agent sends can still be compared with a transcript. False if there is none, or if it could
-        not be read; one that begins with this load counts only if the client does not want the past."""
+        """Whether what the agent sends can be compared with a transcript now: not once that could not be read. One that
+        begins with this load counts only if the client does not want the past."""
         self.is_import = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
@@ -187,6 +188,10 @@ class Load:
         """Whether the agent was asked for a new session in which this one continues."""
         self.response = b""
         """The line of the answer for the client."""
+        self.result: object = None
+        """The result in the agent's answer."""
+        self.latest_states: list[bytes] = []
+        """Lines with the latest recorded state of the session, which follow the answer if the transcript is shown."""
 
         self.uncompared = LineBuffer[bool]()
         """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
@@ -214,7 +219,7 @@ class Load:
         """What came before the agent's answer to this load, but may be the rest of the earlier replay. The rest of this
         load's replay is alike: what comes again after the answer is left out, since the client has it."""
 
-        self.decision: Decision | None = choose_replay(None, passes=True) if plan.passes_at_once else None
+        self.decision: Decision | None = decide_by_rule(Rule.PASSES) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript."""
@@ -238,7 +243,7 @@ class Load:
 
     @property
     def size(self) -> int:
-        """The bytes that wait."""
+        """The bytes that wait, without ``state_updates``, which have a limit of their own."""
         return self.uncompared.size + self.before_response.size + self.after_response.size
 
     @property

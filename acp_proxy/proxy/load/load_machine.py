@@ -7,7 +7,7 @@ does what ``states.TRANSITIONS`` says. Who else changes what of a load: ``states
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_replay import Rule, WhosePast, choose_replay
+from acp_proxy.comparison.choose_replay import Rule, WhosePast, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.repeated_replays import (
     RestOfReplay,
@@ -31,8 +31,8 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.events import PastCompared, PastShown
 from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.load.answered_loads import AnsweredLoads
 from acp_proxy.proxy.load.continuations import Continuations
+from acp_proxy.proxy.load.late_and_turn_updates import LateAndTurnUpdates
 from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import FORKED
 from acp_proxy.proxy.load.open_loads import OpenLoads
@@ -64,7 +64,7 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
         self.waiting_lines = WaitingLines(self.open_loads)
-        self.answered_loads = AnsweredLoads(
+        self.late_and_turn_updates = LateAndTurnUpdates(
             session_entries, self.open_loads, self.waiting_lines, self._send_or_hold_line
         )
         self._session_entries = session_entries
@@ -74,16 +74,15 @@ class LoadMachine:
 
     # --- the table
 
-    def _move(self, load: Load, event: LoadEvent, outcome: Response | PastShown | None = None) -> list[Effect]:
-        """Move a load to its next state, and perform the actions of that. ``outcome``: what the event brought: the
-        agent's answer, or what ``run`` has shown."""
+    def _move(self, load: Load, event: LoadEvent) -> list[Effect]:
+        """Move a load to its next state, and perform the actions of that."""
         load.state, actions = TRANSITIONS[load.state].moves.get(event, (load.state, ()))
-        return [effect for action in actions for effect in self._perform_action(load, action, outcome)]
+        return [effect for action in actions for effect in self._perform_action(load, action)]
 
-    def _perform_action(self, load: Load, action: Action, outcome: Response | PastShown | None) -> list[Effect]:
+    def _perform_action(self, load: Load, action: Action) -> list[Effect]:
         match action:
             case Action.RECORD_OPENED:
-                return self._record_opened(load, outcome)
+                return self._record_opened(load)
             case Action.SHOW_PAST:
                 return self._show_past(load)
             case Action.CLOSE_TRANSCRIPT:
@@ -93,7 +92,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
-                load.decision = choose_replay(None, wants_past=load.plan.wants_past, passes=True)
+                load.decision = decide_by_rule(Rule.PASSES, wants_past=load.plan.wants_past)
                 return _send(load.uncompared.lines if not load.hides_agents_replay else [])
             case Action.SEND_UNCOMPARED:
                 return _send([line for line, _ in load.uncompared.take()])
@@ -110,9 +109,9 @@ class LoadMachine:
                 line = load.refused_prompt[1] if load.refused_prompt is not None else load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Action.ANSWER_AFTER_PAST:
-                return self._answer_after_past(load, outcome)
+                return self._answer_after_past(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = choose_replay(None, cancelled=True)
+                load.decision = decide_by_rule(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_ANEW:
                 load.after_response.drop()
@@ -121,9 +120,9 @@ class LoadMachine:
             case Action.BECOME_ANSWERED:
                 return self._become_answered(load)
             case Action.SETTLE:
-                return self.answered_loads.settle(load)
+                return self.late_and_turn_updates.settle(load)
             case Action.END_TURN:
-                return self.answered_loads.release_load_in_turn(load)
+                return self.late_and_turn_updates.release_load_in_turn(load)
             case Action.FORGET:
                 self.open_loads.forget(load)
                 return []
@@ -221,12 +220,12 @@ class LoadMachine:
             load.response = _replace_null_result(load.response, message)
         if self.dialect.states_first:
             load.before_response.replace(load.before_response.take() + load.after_response.take())
-        return effects + self._move(load, LoadEvent.AGREED, message)
+        load.result = message.result
+        return effects + self._move(load, LoadEvent.AGREED)
 
-    def _record_opened(self, load: Load, answer: Response | PastShown | None) -> list[Effect]:
+    def _record_opened(self, load: Load) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
-        request, session_id = load.request, load.session_id
-        result = answer.result if isinstance(answer, Response) else None
+        request, session_id, result = load.request, load.session_id, load.result
         alias = None
         if not load.opens_anew:
             load.response, alias = self._continuations.rename(load, acp.session_id(result))
@@ -272,14 +271,15 @@ class LoadMachine:
         idle = self.dialect.encode_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
             load.before_response.add(idle, None)
-        return [*new_session.effects, *self._move(load, new_session.event, message)]
+        load.result = message.result
+        return [*new_session.effects, *self._move(load, new_session.event)]
 
     # --- comparison, and showing the past
 
     def _show_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
-        if not load.may_compare:
-            load.decision = choose_replay(None, wants_past=load.plan.wants_past, has_transcript=False)
+        if not load.has_transcript:
+            load.decision = decide_by_rule(Rule.NOT_RECORDED, wants_past=load.plan.wants_past)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.may_compare = not load.plan.wants_past
@@ -319,27 +319,27 @@ class LoadMachine:
             is_checked = load.compared is not None and load.compared.is_checked
             self._keep_comparison(load, past_shown.comparison, past_shown.size, is_checked=is_checked)
         self._continuations.keep_handover_record(load, past_shown)
-        return self._move(load, LoadEvent.PAST_SHOWN, past_shown)
+        load.latest_states = past_shown.states
+        return self._move(load, LoadEvent.PAST_SHOWN)
 
-    def _answer_after_past(self, load: Load, past_shown: Response | PastShown | None) -> list[Effect]:
+    def _answer_after_past(self, load: Load) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
-        lines, states = list[bytes](), list[bytes]()
+        lines: list[bytes] = []
         shows = load.decision.shows if load.decision is not None else WhosePast.AGENT  # it is decided by now
         if shows is WhosePast.AGENT:
             lines = load.uncompared.lines
         elif shows is WhosePast.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
             load.compared.comparison.end_message()
             lines, _ = load.compared.comparison.split_tail()
-        if isinstance(past_shown, PastShown):
+        if load.has_transcript:
             load.uncompared.drop()
-            states = past_shown.states
         if self._handovers.keeps_handover_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._session_entries.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.send_prompt_again(load)
-        answer = [load.response, *states] if not prompt else []
+        answer = [load.response, *load.latest_states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
 
     def handle_past_compared(self, past_compared: PastCompared) -> list[Effect]:
@@ -404,7 +404,7 @@ class LoadMachine:
         is_unsettled = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
         if not is_unsettled or not (is_in_turn or self._has_agent_ended):
             return []
-        if first := self.answered_loads.release_and_compare(load.session_id):
+        if first := self.late_and_turn_updates.release_and_compare(load.session_id):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if self._has_agent_ended else [])
@@ -415,7 +415,7 @@ class LoadMachine:
         load = self.open_loads.find_unsettled(session_id)
         if load is None or load.state is not LoadState.ANSWERED or load.compared is None:
             return []
-        return self.answered_loads.record_new(load) if not load.compared.comparison.is_in_middle else []
+        return self.late_and_turn_updates.record_new(load) if not load.compared.comparison.is_in_middle else []
 
     def leave_to_next_load(self, next_load: Load) -> list[Effect]:
         """The agent is asked to open a session again: its last load is over, and what comes now is the next one's."""
@@ -425,7 +425,7 @@ class LoadMachine:
         next_load.earlier_first_line = load.first_line
         if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
             return self._move(load, LoadEvent.MUST_SETTLE)
-        return [*self.answered_loads.release_updates(load.session_id), *self._move(load, LoadEvent.DROPPED)]
+        return [*self.late_and_turn_updates.release_updates(load.session_id), *self._move(load, LoadEvent.DROPPED)]
 
     def settle_session(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
@@ -441,7 +441,7 @@ class LoadMachine:
                 effects += self._move(load, LoadEvent.PROMPTED)
         unsettled_load = self.open_loads.find_unsettled(session_id)
         if unsettled_load is not None:
-            effects += self.answered_loads.release_load_in_turn(unsettled_load)
+            effects += self.late_and_turn_updates.release_load_in_turn(unsettled_load)
             _add_unechoed(unsettled_load, prompt)
             if prompt is not None and unsettled_load.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(unsettled_load, prompt)
@@ -495,7 +495,7 @@ class LoadMachine:
             return self._handle_non_conversation(load, line, message)
         if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
             load.expected_repetition = None  # after a prompt, what is alike may be new
-            return self.answered_loads.handle_update_in_turn(load, line, update)
+            return self.late_and_turn_updates.handle_update_in_turn(load, line, update)
         if load.expected_repetition is not None and load.expected_repetition.take(line):
             return []  # the client has it
         match load.state:
@@ -512,7 +512,7 @@ class LoadMachine:
                 load.after_response.add(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
-                return self.answered_loads.handle_update(load, line, update)
+                return self.late_and_turn_updates.handle_late_update(load, line, update)
             case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
             case _:
@@ -536,7 +536,7 @@ class LoadMachine:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self.waiting_lines.find_holder(session_id) is not None
-        earlier_updates = [] if is_held else self.answered_loads.release_updates(session_id)
+        earlier_updates = [] if is_held else self.late_and_turn_updates.release_updates(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:

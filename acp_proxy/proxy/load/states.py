@@ -4,7 +4,7 @@ Two rules hold for this package, whose code runs only under the lock on deciding
 
 - The constructor of a ``Load`` chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes,
   and the ``state`` only in ``_move``, as ``TRANSITIONS`` says. What they hold is changed by three more: ``uncompared``
-  by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``AnsweredLoads``, and echoed prompts are removed
+  by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``LateAndTurnUpdates``, and echoed prompts are removed
   from the latter by the ``ReplayInTurn`` that it calls.
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.
@@ -27,6 +27,10 @@ the next prompt. What is new then is recorded. In the turn that follows, everyth
 runs.
 
 A load for which the agent is not asked begins as agreed, and is over with its answer.
+
+Three actions may bring the next event themselves, so they come last: ``SHOW_PAST`` brings ``PAST_SHOWN`` if there is no
+transcript, ``OPEN_ANEW`` brings ``REFUSED`` if no session can be asked for, and ``BECOME_ANSWERED`` brings what has
+happened before: ``MUST_SETTLE``, ``PROMPTED`` or ``ENDED``.
 
 An event that a state has no row for changes nothing. The past is shown to its end, for example, even if the agent ends.
 """

@@ -784,6 +784,15 @@ def test_a_resume_of_which_too_much_waits_shows_nothing_of_the_agents_replay(mon
     assert talk.agent.say(result(1, {})).to_client == line(result(1, {}))
 
 
+def test_a_transcript_that_could_not_be_read_in_a_turn_is_still_asked_for() -> None:
+    talk = resuming()
+    talk.client.say(prompt(2, "s"))
+    talk.stored["s"] = SimulatedSession(has_transcript=False)
+    talk.agent.say(*TURN_ONE)
+    talk.agent.say(result(1, {}))
+    assert (talk.being_shown, talk.all.warnings) == ([ONE], [])
+
+
 def test_a_refused_resume_served_by_a_native_load_shows_what_the_agent_said() -> None:
     talk = resuming()
     assert talk.agent.say(GREETING, error(1, -32000, "log in")).to_client == line(GREETING, error(1, -32000, "log in"))

@@ -150,6 +150,11 @@ def test_a_load_enters_the_unsettled_ones_once_and_leaves_them_at_the_end(state:
             assert does[-1] in (Action.BECOME_ANSWERED, Action.FORGET)
 
 
+def test_an_action_that_brings_an_event_is_the_last() -> None:
+    bring = {Action.SHOW_PAST, Action.OPEN_ANEW, Action.BECOME_ANSWERED}
+    assert not any(bring & set(does[:-1]) for row in TRANSITIONS.values() for _, does in row.moves.values())
+
+
 def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
     for state in ABANDONED_STATES:
         assert state in AWAITING - HOLDING
@@ -158,7 +163,7 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
 
 
 BUFFERS = ("uncompared", "before_response", "after_response")
-MAY_CHANGE = {"waiting_lines.py": {"uncompared"}, "answered_loads.py": {"compared", "unechoed_prompts"}}
+MAY_CHANGE = {"waiting_lines.py": {"uncompared"}, "late_and_turn_updates.py": {"compared", "unechoed_prompts"}}
 """What of a load others than ``LoadMachine`` change, without assigning it."""
 CHANGES = {"add", "append", "clear", "close", "drop", "extend", "hold", "insert", "pop", "remove", "replace", "take"}
 CHANGES |= {

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from acp_proxy.protocol.jsonrpc import Peer, Request, Response
+from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.proxy.effects import (
@@ -41,7 +41,6 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
     Warn,
 )
-from acp_proxy.proxy.events import PastShown
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.states import LoadEvent, LoadState
@@ -398,11 +397,9 @@ def _watch_moves() -> Iterator[set[str]]:
     moves: set[str] = set()
     move = LoadMachine._move
 
-    def noted(
-        machine: LoadMachine, load: Load, event: LoadEvent, came: Response | PastShown | None = None
-    ) -> list[Effect]:
+    def noted(machine: LoadMachine, load: Load, event: LoadEvent) -> list[Effect]:
         moves.add(describe_move(load.state, event))
-        return move(machine, load, event, came)
+        return move(machine, load, event)
 
     with patch.object(LoadMachine, "_move", noted):
         yield moves

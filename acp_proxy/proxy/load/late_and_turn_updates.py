@@ -1,7 +1,8 @@
-"""Handles what the agent sends about a session after its answer to a load, until the turn after that has ended.
+"""Handles the updates of a session with a load that come *late*, which is between the client's answer and the next
+prompt, or in a turn, even if nobody has answered the load yet.
 
-Until the next prompt it may be the past: it is compared with the transcript, and what is new in it is recorded when
-the load is settled. In the turn, it is sent and recorded at once, unless it proves to be a replay.
+What comes late may be the past: it is compared with the transcript, and what is new in it is recorded when the load is
+settled. In a turn, an update is sent and recorded at once, unless it proves to be of a replay.
 """
 
 from collections.abc import Callable
@@ -19,8 +20,8 @@ from acp_proxy.proxy.load.waiting_lines import WaitingLines
 from acp_proxy.proxy.session_entries import SessionEntries
 
 
-class AnsweredLoads:
-    """The loads of one connection to which the client has its answer.
+class LateAndTurnUpdates:
+    """The late updates of one connection's loads, and those in a turn.
 
     Changes nothing of a load but its ``compared`` and ``unechoed_prompts``; its lines wait in ``waiting_lines``.
     """
@@ -41,7 +42,7 @@ class AnsweredLoads:
 
     # --- between the answer and the next prompt
 
-    def handle_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
+    def handle_late_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation after the client's answer, before the next prompt."""
         if load.compared is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
@@ -92,7 +93,7 @@ class AnsweredLoads:
             effects.append(EndTurn(load.session_id))
         return effects
 
-    # --- in the turn after that
+    # --- in a turn
 
     def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
