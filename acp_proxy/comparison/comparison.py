@@ -351,7 +351,7 @@ class Comparison:
                 return False
         elif is_greeting and self.tail.has_new and not self.place.spans.merge_all:
             self.place.spans.add(span)  # what comes with every load says nothing about what came before it
-        elif not self.tail.outlives(message, has_place=has_place):
+        elif not self.tail.goes_on_after(message, has_place=has_place):
             self._move_to_words([span])
         return True
 
@@ -445,7 +445,7 @@ class Comparison:
         before_restart, self._before_restart = self._before_restart, None
         if before_restart is not None and not before_restart[0].begins_like(updates[0]):
             earlier_tail, user_updates = before_restart  # no restart: the user has said the same again
-            earlier_tail.go_on(user_updates, self.tail)
+            earlier_tail.add_turn(user_updates, self.tail)
             self.tail, self.has_repetition = earlier_tail, False
             self.place.users.has_restarted = False
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context

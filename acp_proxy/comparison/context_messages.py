@@ -63,11 +63,11 @@ class ContextMessages:
 
     def has_form(self, letters: str, *, follows_call: bool) -> bool:
         """Whether this message, or a chunk of one, says by its form that it is context. ``follows_call``: as for
-        ``has``. A user who pastes context into a prompt has typed it."""
+        ``is_context``. A user who pastes context into a prompt has typed it."""
         return has_form(letters, follows_call=follows_call) and self._text.find_user(letters, 0) is None
 
     def may_begin(self, message: str, *, follows_call: bool) -> bool:
-        """Whether context may begin like this. ``follows_call``: as for ``has_form``."""
+        """Whether context may begin like this. ``follows_call``: as for ``is_context``."""
         beginnings = (*_SESSION_BEGINS, _OUTPUT_BEGINS) if follows_call else _SESSION_BEGINS
         following = self._known_context[(index := bisect_left(self._known_context, message)) : index + 1]
         return message.startswith(beginnings) or any(

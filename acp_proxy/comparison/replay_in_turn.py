@@ -1,4 +1,4 @@
-"""Sorts what an agent sends in the turn after a load: a replay that still runs or begins, and what is new beside it.
+"""Sorts what an agent sends in a turn after a load, or during one: a replay that still runs or begins, and what is new.
 ``late_updates`` sorts what comes after the agent's answer and before that turn.
 
 Agents answer a load before their replay is complete, and a client that prompts at once meets the rest in its first
@@ -26,7 +26,7 @@ class SortedLine(Struct, frozen=True):
 
 
 class ReplayInTurn:
-    """The updates of one session in the turn after a load. The comparison is over, so each line comes out with whether
+    """The updates of one session in that turn. The comparison is over, so each line comes out with whether
     to record it."""
 
     def __init__(self, comparison: Comparison, *, hides_agents_replay: bool, awaits_replay: bool = False) -> None:
@@ -191,17 +191,17 @@ class ReplayInTurn:
 
     def _add_words(self, line: bytes, letters: str) -> list[SortedLine]:
         sorted_lines: list[SortedLine] = []
-        if not self._continues(letters):
+        if not self._try_continue(letters):
             is_whole = bool(self._letters) and self._may_end(self._position + len(self._letters))
             sorted_lines = self._end_message() if is_whole else []
-            if not (is_whole and self._continues(letters)):
+            if not (is_whole and self._try_continue(letters)):
                 return sorted_lines + self._break_off(line)
         self._letters += letters
         return sorted_lines + self._leave_undecided(line)
 
-    def _continues(self, letters: str) -> bool:
+    def _try_continue(self, letters: str) -> bool:
         """Whether the message that is coming goes on with these letters in the transcript, within its turn. In a replay
-        that the agent was asked for, this may move to a later message of the turn, or to a later remark: the transcript
+        that the agent was asked for, tries to move to a later message of the turn, or a later remark: the transcript
         also has what the agent says outside turns, such as greetings, and prompts that the agent does not replay."""
         end_of_turn = self._text.find_latest_end(self._next_user)
         if self._text.words.startswith(letters, self._position + len(self._letters), end_of_turn):
@@ -240,7 +240,7 @@ class ReplayInTurn:
         calls = self._text.find_latest_calls(self._next_user)
         call_index = next((index for index in self._text.calls_by_id.get(id, ()) if index in calls), None)
         if call_index is not None and acp.update_kind(fields) == update_kinds.TOOL_CALL:
-            call_index = None if self._is_taken(call_index, fields) else call_index
+            call_index = None if self._is_other_call(call_index, fields) else call_index
         is_past = self._awaits_replay or self._next_user < self._begun_count
         if call_index is None and is_past and self._is_replay_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
@@ -254,16 +254,16 @@ class ReplayInTurn:
         sorted_lines = self._leave_undecided(line)
         return sorted_lines + (self._decide(is_new=False) if self._is_replay_proven else [])
 
-    def _is_taken(self, call_index: int, fields: object) -> bool:
+    def _is_other_call(self, call_index: int, fields: object) -> bool:
         """Whether a ``tool_call`` with the id of this call is another one of the running turn: some agents number
         theirs anew in each turn. The replay has sent this one to its end, or the title says so; and it has sent all
         that the transcript has, or words after it, or nothing else would begin an ended call anew."""
         call, has_ended = self._text.calls[call_index], call_index in self._ended_calls
-        is_other = has_ended or acp.text(fields, "title") != call.title
+        may_be_other = has_ended or acp.text(fields, "title") != call.title
         is_at_end = self._next_user >= self._begun_count and not self._has_rest_of_turn
         begins_anew = has_ended and acp.text(fields, "status") in UNFINISHED
         is_passed = is_at_end or self._position > call.position or begins_anew
-        return call_index < self._next_call and is_other and is_passed
+        return call_index < self._next_call and may_be_other and is_passed
 
     @property
     def _is_in_user(self) -> bool:
@@ -288,10 +288,10 @@ class ReplayInTurn:
         return self._decide(is_new=not self._is_replay_proven)
 
     def _leave_undecided(self, line: bytes) -> list[SortedLine]:
-        """A line is not recorded until it is known whether it is new.
+        """Do not record a line until it is known whether it is new.
 
-        It is sent now, unless the client has seen the transcript and the line is a user message, which is not the
-        agent's answer, or belongs to a replay that a user message has proved.
+        It is sent now, unless the agent's replay is hidden and the line is a user message, which is not the agent's
+        answer, or belongs to a replay that a user message has proved.
         """
         is_sent = not (self._hides_agents_replay and (self._is_replay_proven or self._is_in_user))
         self._undecided.append((line, is_sent))
@@ -308,5 +308,6 @@ class ReplayInTurn:
         return [*self._decide(is_new=True), *(SortedLine(line, True, True) for line in lines)]
 
     def _decide(self, *, is_new: bool) -> list[SortedLine]:
+        """The undecided lines are new, and come out; or they belong to a replay, and are left out."""
         undecided, self._undecided, self._size = self._undecided, [], 0
         return [SortedLine(line, not is_sent, True) for line, is_sent in undecided] if is_new else []

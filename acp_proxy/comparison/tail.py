@@ -98,8 +98,8 @@ class Tail:
         first = next((kept for kept in self._updates if kept.role in (Role.AGENT, Role.CALL)), None)
         return first is not None and read_without_ids(first.line) == read_without_ids(update.line)
 
-    def go_on(self, user_updates: list[ComparedUpdate], later_tail: "Tail") -> None:
-        """Take a user message and what has come since that."""
+    def add_turn(self, user_updates: list[ComparedUpdate], later_tail: "Tail") -> None:
+        """Add a user message and what has come since that."""
         self.user_count += 1 + later_tail.user_count
         self.add(*user_updates, *later_tail._updates)
 
@@ -165,8 +165,8 @@ class Tail:
         """Whether it has a turn: a user message and something from the agent."""
         return _find_turn(self._updates) < len(self._updates)
 
-    def outlives(self, message: SentMessage, *, has_place: bool) -> bool:
-        """Whether a known message does not end the tail: it came after the agent's answer, and a turn made elsewhere
+    def goes_on_after(self, message: SentMessage, *, has_place: bool) -> bool:
+        """Whether the tail goes on after a known message: it came after the agent's answer, and a turn made elsewhere
         before it. Such words are a warning that comes with every load.
 
         ``has_place``: something known came before the tail, and not a user message whose answer is still to come; else

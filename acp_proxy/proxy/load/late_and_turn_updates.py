@@ -114,7 +114,7 @@ class LateAndTurnUpdates:
         return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
 
     def release_load_in_turn(self, load: Load) -> list[Effect]:
-        """Send and record what waits of a load in the turn after it."""
+        """Send and record what waits of a load in a turn."""
         replay = load.replay_in_turn
         return self._send_sorted(load, replay.release()) if replay is not None else []
 

@@ -92,7 +92,7 @@ class ComparedReplay:
         )
         """What the agent sends between its answer and the next prompt."""
         self.in_turn: ReplayInTurn | None = None
-        """What the agent sends in the turn after the load, if that has begun."""
+        """What the agent sends in a turn after the load, or during it, if one has begun."""
         self._is_open_elsewhere = is_open_elsewhere
         self._is_checked = is_checked
         """Whether what is new was compared with what was appended since then."""
@@ -238,7 +238,7 @@ class Load:
 
     @property
     def replay_in_turn(self) -> ReplayInTurn | None:
-        """What the agent sends in the turn after this load, if that has begun."""
+        """What the agent sends in a turn after this load, or during it, if one has begun."""
         return self.compared.in_turn if self.compared is not None else None
 
     @property
