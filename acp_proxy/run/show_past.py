@@ -114,6 +114,7 @@ class ShowPastThread:
                 comparison,
                 fixed_rule=effect.fixed_rule,
                 wants_past=effect.wants_past,
+                unreadable=effect.compares and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
             )
             is_done = decision.shows is not WhosePast.TRANSCRIPT or self._show_transcript(replayer, summary)

@@ -141,6 +141,17 @@ def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Pat
     assert (ended.comparison is not None) is must_compare_first
 
 
+def test_a_comparison_that_is_given_up_is_not_taken_for_an_agent_that_replayed_nothing(path: Path) -> None:
+    path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(ANSWER))
+    ended: list[PastShown] = []
+    _, writes = os.pipe()
+    thread = make_thread(path, "full", writes, ended, [])
+    thread.stop()  # as if the client cancelled in the middle
+    thread.start(make_request(messages(ANSWER)))
+    thread.join()
+    assert ended[0].decision.rule is Rule.UNREADABLE
+
+
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(make_request(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
