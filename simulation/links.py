@@ -20,7 +20,7 @@ from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import T, WriterJob
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
-from acp_proxy.run.look_up import ReplayOptions
+from acp_proxy.run.find_session import ReplayOptions
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
 from simulation.agent import Agent, Message, line_of

@@ -15,7 +15,6 @@ from acp_proxy.proxy import jetbrains_index, own_messages, session_list
 from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE, Answerers
 from acp_proxy.proxy.effects import AmendList, Effect, Forward
 from acp_proxy.proxy.events import PageEmptied
-from acp_proxy.proxy.handovers import OWN_IDS
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.proxy.session_list import EXCLUDE, ONLY
@@ -89,7 +88,7 @@ class AgentList:
         if page.client_request is None or page.pages >= PAGE_LIMIT or len(self._emptied_pages) >= REQUEST_LIMIT:
             return [Forward(Peer.CLIENT, event.line)]
         self._request_count += 1
-        id = RequestId(f'"{OWN_IDS}list-{self._request_count}"')
+        id = RequestId(f'"{own_messages.OWN_IDS}list-{self._request_count}"')
         try:
             line = self._make_request(page.client_request, id, event.cursor)
         except (ValueError, KeyError):

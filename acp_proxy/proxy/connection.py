@@ -10,7 +10,7 @@ from acp_proxy.proxy import capabilities, handover_lines, jetbrains_index, own_m
 from acp_proxy.proxy.agent_list import AgentList
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Answerers, Settings
-from acp_proxy.proxy.drafts import Drafts
+from acp_proxy.proxy.draft_methods import DraftMethods
 from acp_proxy.proxy.effects import (
     DecideLater,
     DeleteSession,
@@ -87,7 +87,7 @@ class Connection:
         self._agent_index = AgentIndex(
             self._answerers, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
         )
-        self._drafts = Drafts(
+        self._draft_methods = DraftMethods(
             self._answerers,
             self._open_requests,
             self._session_entries,
@@ -161,7 +161,7 @@ class Connection:
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
                 effects = self._end(reason, advice)
-        effects = self._drafts.amend_titles(self._negotiation.name_agent(effects))
+        effects = self._draft_methods.amend_titles(self._negotiation.identify_agent_first(effects))
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(effects))
         effects += self.waiting_requests.call_next()
         if self._session_entries.sessions.is_crowded and not self._has_warned_crowded:
@@ -197,7 +197,7 @@ class Connection:
                 continue
             if comparison_effects := self._release_and_compare_before(message):
                 return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._negotiation.name_agent(self._decide_client_message(line, message))
+            effects += self._negotiation.identify_agent_first(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
@@ -206,7 +206,7 @@ class Connection:
         """Send what waits and have ``run`` compare before this request goes on, if what the agent sent may be new."""
         if not isinstance(message, Request):
             return []
-        if message.method not in _SETTLING_METHODS and not self._drafts.is_settling(message.method):
+        if message.method not in _SETTLING_METHODS and not self._draft_methods.is_settling(message.method):
             return []
         return self._late_and_turn_updates.release_and_compare(acp.session_id(message.params))
 
@@ -256,7 +256,7 @@ class Connection:
         if (looked_up := self._lookups.look_up_if_unopened(line, request)) is not None:
             return looked_up
         try:
-            if (own_effects := self._drafts.serve(request)) is not None:
+            if (own_effects := self._draft_methods.serve(request)) is not None:
                 return own_effects
             if (own_effects := self._agent_index.serve(request)) is not None:
                 return own_effects
@@ -308,7 +308,7 @@ class Connection:
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
-            effects += self._negotiation.name_agent(self._handle_agent_line(line, jsonrpc.read_message(line)))
+            effects += self._negotiation.identify_agent_first(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
@@ -462,7 +462,7 @@ class Connection:
             return [*self._machine.handle_new_session(load, line, message), *self._decide_unnamed_session_updates()]
         if (own_effects := self._agent_list.handle_response(line, message)) is not None:
             return own_effects
-        if (own_effects := self._drafts.handle_response(message)) is not None:
+        if (own_effects := self._draft_methods.handle_response(message)) is not None:
             return own_effects
         open_request = self._open_requests.take(Peer.CLIENT, message.id)
         if open_request is None:
@@ -582,6 +582,6 @@ class Connection:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [*self._machine.end(reason), *self._decide_unnamed_session_updates(), *self._lookups.fail(reason)]
         effects += self.waiting_requests.fail(reason)
-        effects += [*self._drafts.end(), *self._agent_list.end(reason), *self._session_entries.end()]
+        effects += [*self._draft_methods.end(), *self._agent_list.end(reason), *self._session_entries.end()]
         self._open_requests.clear()
         return [*effects, *self._message_entries.add_early_updates()]

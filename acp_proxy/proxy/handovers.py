@@ -16,15 +16,13 @@ from typing import NamedTuple
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
-from acp_proxy.proxy import handover_lines
+from acp_proxy.proxy import handover_lines, own_messages
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.transcript.handover_record_text import HandoverRecordProgress
 
-OWN_IDS = "acp-proxy/"
-"""The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
 HANDOVER_LIMIT = 1000
 """The most handovers in one process. Each may hold a record of 64 KiB that waits for a prompt."""
 ATTACHED_LIMIT = 8 * 1024 * 1024
@@ -201,7 +199,7 @@ class Handovers:
     def ask(self, load: Load) -> Effect:
         """Ask the agent for a new session. Raises ValueError, KeyError if the load's parameters are not an object."""
         self._asked_count += 1
-        id = RequestId(f'"{OWN_IDS}{self._asked_count}"')
+        id = RequestId(f'"{own_messages.OWN_IDS}{self._asked_count}"')
         line = handover_lines.encode_new_session(id, load.request)
         self._asked_loads[id] = load
         return Forward(Peer.AGENT, line, is_own=True)

@@ -87,7 +87,7 @@ class Negotiation:
         answerers.gives_titles = fills_agents_list or capabilities.LIST in answerers.served_here
         return [*effects, Forward(Peer.CLIENT, line)]
 
-    def name_agent(self, effects: list[Effect]) -> list[Effect]:
+    def identify_agent_first(self, effects: list[Effect]) -> list[Effect]:
         """One line's effects. If something is recorded before the agent has said its name, which chooses the folder in
         the store, it has none from here on."""
         if self._is_named or not any(isinstance(effect, TranscriptEffectBase) for effect in effects):

@@ -1,4 +1,5 @@
-"""Makes the messages that acp-proxy sends to the client of its own accord: errors, and updates."""
+"""Makes the messages that acp-proxy sends to the client of its own accord: errors, and updates. Its own requests to the
+agent are made where their answers are handled."""
 
 from collections.abc import Mapping
 
@@ -6,6 +7,9 @@ from acp_proxy.errors import REPLACED
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy.effects import Forward
+
+OWN_IDS = "acp-proxy/"
+"""The beginning of the ids of acp-proxy's own requests to the agent. No client uses such ids."""
 
 
 def refuse(id: RequestId, code: int, message: str) -> Forward:

@@ -12,7 +12,7 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ComparePast, FindSession, RelayEffect, ShowPast
 from acp_proxy.proxy.events import Event, PastCompared, PastShown, SessionFound
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.run.look_up import ReplayOptions, look_up
+from acp_proxy.run.find_session import ReplayOptions, find_session
 from acp_proxy.run.output import Output
 from acp_proxy.transcript.reader import TranscriptReader
 
@@ -53,12 +53,12 @@ class LoadRequests:
         """Look a session up, and fix what of it can be shown: what is recorded up to now.
 
         Returns the effects of what was found, or what was found if there is no transcript: that must be decided on.
-        ``find_missing_reason``: as for ``look_up``.
+        ``find_missing_reason``: as for ``find_session``.
         """
         from acp_proxy.run.show_past import ShowPastThread
 
         request_id, recorder, is_complete = effect.request_id, self._recorder, False
-        transcript = look_up(recorder, effect, find_missing_reason)
+        transcript = find_session(recorder, effect, find_missing_reason)
         if isinstance(transcript, SessionFound):
             return transcript
 

@@ -59,9 +59,9 @@ from acp_proxy.proxy.events import (
     SessionFound,
 )
 from acp_proxy.recording.recorder import Recorder
+from acp_proxy.run.find_session import ReplayOptions
 from acp_proxy.run.idle_work import IdleWork
 from acp_proxy.run.load_requests import LoadRequests
-from acp_proxy.run.look_up import ReplayOptions
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
 from acp_proxy.run.store_requests import StoreRequests

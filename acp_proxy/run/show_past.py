@@ -29,7 +29,7 @@ from acp_proxy.replay.replayer import FOLDED_PAGE, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.run.compare_replay import compare_replay
-from acp_proxy.run.look_up import OpenedTranscript, ReplayOptions
+from acp_proxy.run.find_session import OpenedTranscript, ReplayOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import V1, Entry, Header

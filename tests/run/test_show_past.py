@@ -13,7 +13,7 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ShowPast
 from acp_proxy.proxy.events import PastShown
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
-from acp_proxy.run.look_up import OpenedTranscript, ReplayOptions
+from acp_proxy.run.find_session import OpenedTranscript, ReplayOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.run.show_past import ShowPastThread
 from acp_proxy.transcript import file_format

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Message, Peer, Request, RequestId, Response
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE, Answerers
 from acp_proxy.proxy.effects import AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
-from acp_proxy.proxy.handovers import OWN_IDS
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
@@ -19,7 +19,7 @@ CLOSE_LIMIT = 64
 """The most sessions that acp-proxy asks the agent to close at once. An editor archives one."""
 
 
-class Drafts:
+class DraftMethods:
     """The drafts that acp-proxy serves on one connection."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Drafts:
         if CLOSE not in self._answerers.served_by_agent or len(self._closing) >= CLOSE_LIMIT:
             return [*effects, archiving]
         self._close_count += 1
-        id = RequestId(f'"{OWN_IDS}close-{self._close_count}"')
+        id = RequestId(f'"{own_messages.OWN_IDS}close-{self._close_count}"')
         self._closing[id] = archiving
         return [*effects, self._send_to_agent(jsonrpc.encode_request(id, acp.CLOSE, {"sessionId": session_id}))]
 

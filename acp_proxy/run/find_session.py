@@ -72,7 +72,7 @@ class OpenedTranscript:
         )
 
 
-def look_up(
+def find_session(
     recorder: Recorder, effect: FindSession, find_missing_reason: Callable[[str], str | None]
 ) -> SessionFound | OpenedTranscript:
     """The transcript of the wanted session, or an event that says why there is none.
