@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from acp_proxy import shell_quote
 from acp_proxy.errors import StoreRefused
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store import store_root
 from acp_proxy.tools.web import site
 from acp_proxy.tools.web.access import Access
-from acp_proxy.transcript import private_files
 from tests.stored import EPOCH, WholeStore, chunk, numbered_call, store_session
 from tests.views.turns import EVIL
 
@@ -394,7 +394,7 @@ def test_a_store_that_keeps_nothing_is_searched_at_once(
     monkeypatch.setattr(site, "_SEARCH_SECONDS", 0)
     for number in range(120):
         store_session(store, f"s{number}", (f"word {number}", []), at=EPOCH + number)
-    monkeypatch.setattr(private_files, "find_refusal", lambda root: StoreRefused("read-only"))
+    monkeypatch.setattr(store_root, "find_refusal", lambda root: StoreRefused("read-only"))
     assert browser.list_titles('search?q="word 3"') == ["word 3"]
 
 
