@@ -27,11 +27,12 @@ class WhosePast(enum.Enum):
 
 
 class Rule(enum.Enum):
-    """Why the agent's replay or the transcript is shown: the rule's number in transcripts, whose past it chooses for a
+    """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
     client that wants the past, and the reason in words.
 
     The rows are in the order of the decision: the first that fits holds. The numbers are frozen: transcripts have them,
-    and older versions read those. A new rule gets a new number, or None: then no transcript notes it.
+    and older versions read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then no
+    transcript notes it.
     """
 
     # Applied by ``proxy/load``, whatever was planned: what is sent, for example, cannot be taken back.
@@ -89,8 +90,8 @@ def choose_replay(
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
     argument decides, or, if none does, the agent has resumed the session and replayed nothing.
     ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
-    ``wants_past``: as for ``decide_by_rule``. ``unreadable``: the transcript cannot be read. ``is_open_elsewhere``:
-    another process has it open to append; None: not known.
+    ``wants_past``: as for ``decide_by_rule``. ``unreadable``: the transcript could not be read, or the comparison
+    was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
     """
     if fixed_rule is not None:
         rule = fixed_rule

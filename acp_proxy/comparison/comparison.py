@@ -119,7 +119,7 @@ class Comparison:
             return self._compare_user(message)
         if message.role is Role.THOUGHT:
             self.has_thoughts = self._is_in_thoughts = True
-            is_known = message.is_known_alone = self.place.search.find_thought(message.text)
+            is_known = message.is_known_alone = self.place.search.find_thought(message.letters)
             if self.tail.user_count or not is_known:
                 is_first = self._is_first_thought
                 for update in message.updates:
@@ -152,8 +152,8 @@ class Comparison:
         return (
             message is not None
             and message.role is Role.USER
-            and self.place.users.find_whole(message.text) is None
-            and self.place.users.find_restart(message.text, is_whole=False) is not None
+            and self.place.users.find_whole(message.letters) is None
+            and self.place.users.find_restart(message.letters, is_whole=False) is not None
         )
 
     @property
@@ -183,7 +183,7 @@ class Comparison:
     def find_rest(self, message: SentMessage) -> list[bytes] | None:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
         any other message."""
-        span = self.place.find_continued(message.text) if self.text.is_interrupted else None
+        span = self.place.find_continued(message.letters) if self.text.is_interrupted else None
         new_part = self._cut_known(message, span) if span is not None else None
         return None if new_part is None else [update.line for update in new_part]
 
@@ -243,16 +243,16 @@ class Comparison:
             return True
         if self.place.is_in_answer or message is None or message.role is not Role.USER:
             return self._has_sure_turn and not (self.place.is_in_answer or self.place.is_in_turn)
-        may_be_context = self.context.may_begin(message.text, follows_call=message.follows_call)
+        may_be_context = self.context.may_begin(message.letters, follows_call=message.follows_call)
         if may_be_context or self.place.is_in_turn:
             return False
         last_index = max(0, self.place.users.next_index - 1)
         may_be_known = any(
-            form.startswith(message.text) for user in self.text.users[last_index:] for form in user.forms
+            form.startswith(message.letters) for user in self.text.users[last_index:] for form in user.forms
         )
         return self.place.is_at_end and not (
             may_be_known
-            or self.place.users.find_restart(message.text, is_whole=False) is not None
+            or self.place.users.find_restart(message.letters, is_whole=False) is not None
             or self.place.users.find_index(message) is not None
         )
 
@@ -304,15 +304,15 @@ class Comparison:
 
     def _is_whole_user(self, message: SentMessage, following: str) -> bool:
         """Whether a user message is complete before this chunk, which begins another one."""
-        is_context = self.context.has_form(message.text, follows_call=message.follows_call)
+        is_context = self.context.has_form(message.letters, follows_call=message.follows_call)
         is_before_context = self.context.has_form(following, follows_call=False)
-        return is_context or is_before_context or self.place.users.is_whole(message.text, following)
+        return is_context or is_before_context or self.place.users.is_whole(message.letters, following)
 
     # --- the agent's words
 
     def _compare_words(self, message: SentMessage) -> bool:
         """Take a whole message of the agent. Returns whether the transcript has it, at its end or where it goes on."""
-        letters = message.text
+        letters = message.letters
         if (span := self.place.find_span(letters)) is not None:
             return self._compare_known_words(message, span)
         if (spans := self.place.find_chunk_spans(message) or self.place.find_joined(message)) is not None:
@@ -342,8 +342,8 @@ class Comparison:
     def _compare_known_words(self, message: SentMessage, span: Span) -> bool:
         """Take a message that the transcript has after the place of the replay. Returns whether it is that one."""
         has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
-        is_greeting = span[1] <= self._first_user_position or self._is_known_warning(message.text)
-        is_said_again = is_greeting or self.text.has_earlier_message(message.text, span[0])
+        is_greeting = span[1] <= self._first_user_position or self._is_known_warning(message.letters)
+        is_said_again = is_greeting or self.text.has_earlier_message(message.letters, span[0])
         if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
             self.place.spans.add(span)
             if not is_greeting and not message.updates[0].is_late:  # an answer may say the same as an earlier one
@@ -357,7 +357,7 @@ class Comparison:
 
     def _compare_new_words(self, message: SentMessage) -> bool:
         """Take a message that the transcript lacks, or has only the beginning of. Returns whether nothing is new."""
-        letters = message.text
+        letters = message.letters
         continued_span = self.place.find_continued(letters)
         if continued_span is not None:
             new_part = self._cut_known(message, continued_span)
@@ -428,7 +428,7 @@ class Comparison:
         last_thought = self.text.last_thought if self.text.is_unfinished and not self.tail.user_count else ""
         is_begun = (
             bool(last_thought)
-            and message.text.startswith(last_thought)
+            and message.letters.startswith(last_thought)
             and self.place.users.next_index in (0, len(self.text.users))
         )
         new_part = message.cut_after(len(last_thought)) if is_begun else None
@@ -458,7 +458,7 @@ class Comparison:
 
     def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
-        if self.context.is_context(message.text, follows_call=message.follows_call):
+        if self.context.is_context(message.letters, follows_call=message.follows_call):
             message.is_context = True
             return True
         user_index = self.place.users.find_index(message)
@@ -467,19 +467,19 @@ class Comparison:
             self.place.repeat_user()
             return True
         if user_index is None:
-            user_index = self.place.users.find_restart(message.text)
+            user_index = self.place.users.find_restart(message.letters)
             if user_index is not None and message.message_id is None and self.text.has_only_first_user:
                 self._before_restart = copy(self.tail), message.updates
         if user_index is None:
             if self.tail.follows_rewording and self.place.is_at_end:  # no turn follows in the transcript
                 self.place.leave_answer()
-            self.context.suspect(message.text)
-            self._has_other_user = self.text.find_user(message.text, 0) is None
+            self.context.suspect(message.letters)
+            self._has_other_user = self.text.find_user(message.letters, 0) is None
             self.tail.add_user(*message.updates)
             return False
         self._find_context_before(message, user_index)
         message.is_repeated = user_index in self.place.users.known_indexes
-        self._move_to_user(user_index, message.text)
+        self._move_to_user(user_index, message.letters)
         message.is_known_alone = not self.place.has_words_left(self.place.users.next_index)
         if (key := self.text.users[user_index].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
@@ -489,7 +489,7 @@ class Comparison:
     def _compare_users_after(self, message: SentMessage, position: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``position``: where the next
         begins."""
-        while following := message.text[position:]:
+        while following := message.letters[position:]:
             if (chunk := message.find_chunk_at(position)) and self.context.is_context(chunk, follows_call=False):
                 position += len(chunk)
                 continue
@@ -507,11 +507,11 @@ class Comparison:
                 position += size
                 continue
             if (known_position := self._find_known_after(message, position)) is not None:
-                self.context.add(message.text[position:known_position])
+                self.context.add(message.letters[position:known_position])
                 position = known_position
                 continue
             # Another message, or context that the agent added: if it is that, the answer to the known one follows.
-            self.context.suspect(message.text[position:])
+            self.context.suspect(message.letters[position:])
             self.tail.add_user(*message.find_updates_after(position))
             return
 
@@ -560,7 +560,7 @@ class Comparison:
             and self.place.calls.last_index < last_user.call_index
             and not self._is_in_thoughts
         )
-        return is_next and message.text in last_user.forms
+        return is_next and message.letters in last_user.forms
 
     # --- tool calls
 

@@ -166,7 +166,7 @@ class ReplayPlace:
         start, end = self.text.find_span(self.users.next_index)
         following = bisect_right(self.text.message_positions, start)
         end = min([end, *self.text.message_positions[following : following + 1]])
-        if start == end or message.text.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
+        if start == end or message.letters.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
             return False
         self.position = max(self.position, end)
         return True
@@ -175,7 +175,7 @@ class ReplayPlace:
         """Set the ``span`` of an unfinished agent message unless it has one, and return it; None if its letters are not
         known."""
         if message.span is None:
-            message.span = self.find_span(message.text)
+            message.span = self.find_span(message.letters)
         return message.span
 
     def find_span(self, letters: str) -> Span | None:
@@ -200,7 +200,7 @@ class ReplayPlace:
     def find_joined(self, message: SentMessage) -> list[Span] | None:
         """The places of the transcript's next messages, if this message is all of them, joined, and the transcript has
         remarks between them: each window records what it heard, and an agent may remember only some of that."""
-        return self.text.find_joined(message.text, self.position, self.text.find_latest_end(self.users.next_index))
+        return self.text.find_joined(message.letters, self.position, self.text.find_latest_end(self.users.next_index))
 
     def find_passed_remark(self, letters: str) -> Span | None:
         """The place of a remark that the replay has passed without it, if it has these letters: windows record remarks
@@ -268,7 +268,7 @@ class ReplayedUsers:
 
     def find_index(self, message: SentMessage) -> int | None:
         """The index of a message that is complete, which may have context before it, or more messages after it."""
-        letters, users = message.text, self._text.users
+        letters, users = message.letters, self._text.users
         whole_index = self.find_whole(letters)
         if whole_index is not None:
             return whole_index
@@ -341,10 +341,10 @@ class ReplayedUsers:
         """Where the user message with this index ends in one that begins with it, or has it as a chunk after context;
         else the end of that."""
         forms = self._text.users[index].forms
-        if form := next((form for form in forms if message.text.startswith(form)), ""):
+        if form := next((form for form in forms if message.letters.startswith(form)), ""):
             return len(form)
         ends = zip(message.chunks, accumulate(map(len, message.chunks)), strict=True)
-        return next((end for letters, end in ends if letters in forms), len(message.text))
+        return next((end for letters, end in ends if letters in forms), len(message.letters))
 
     def measure_next(self, message: SentMessage, position: int) -> int:
         """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
@@ -354,9 +354,9 @@ class ReplayedUsers:
             return 0
         ends = {*accumulate(map(len, message.chunks))}
         forms = self._text.users[self.next_index].forms
-        for form in filter(lambda form: message.text.startswith(form, position), forms):
+        for form in filter(lambda form: message.letters.startswith(form, position), forms):
             end = position + len(form)
-            if end in ends or self._follow_at_once(self.next_index, message.text[end:]):
+            if end in ends or self._follow_at_once(self.next_index, message.letters[end:]):
                 return len(form)
         return 0
 

@@ -68,7 +68,7 @@ class SentMessage:
         """It is a user message that nobody typed."""
 
     @property
-    def text(self) -> str:
+    def letters(self) -> str:
         """The letters of all chunks."""
         if self._joined is None or len(self._joined) != self.size:
             self._joined = "".join(self.chunks)

@@ -1,7 +1,8 @@
 """Lays out a transcript's conversation, so that an agent's replay can be compared with it.
 
-Texts are kept as letters, that is without white space, so that it does not matter how they were cut into chunks.
-A position counts the letters of everything that the agent said. Nothing here raises on foreign input.
+In this package, *letters* are all characters but white space, digits and signs too, so that it does not matter how
+texts were cut into chunks; ``words`` is one string of the letters of all that the agent said, in which a position
+counts; ``text`` is a ``TranscriptText``. Nothing here raises on foreign input.
 """
 
 import re
@@ -107,7 +108,8 @@ class RecordedCall(Struct):
 
 
 class TranscriptText:
-    """The conversation in a transcript. A turn's number is the number of user messages up to it; turn 0 has none."""
+    """The conversation in a transcript. A turn's number is the number of user messages up to it; turn 0 has none, and
+    turn 1 has the user message with index 0."""
 
     def __init__(self) -> None:
         self.words = ""

@@ -61,11 +61,11 @@ class SessionFound(Struct, frozen=True):
 class PastShown(Struct, frozen=True):
     """What ``ShowPast`` asked for is done: if the transcript is shown, the client has it.
 
-    ``decision``: whose past is shown, and why. ``comparison``: None if the transcript could not be read, or nothing
-    was compared, since the agent had sent nothing before its answer (``is_uncompared``); from now on, only its load
-    changes it. ``states``: lines with the latest recorded state of the session. ``handover_record``: the one for the
-    agent, if it was asked for. ``attached``: content blocks that follow it, as JSON. ``size``: the size of the
-    transcript, in bytes.
+    ``decision``: whose past is shown, and why. ``comparison``: None if the transcript could not be read, the
+    comparison was given up, or nothing was compared, since the agent had sent nothing before its answer
+    (``is_uncompared``); from now on, only its load changes it. ``states``: lines with the latest recorded state of the
+    session. ``handover_record``: the one for the agent, if it was asked for. ``attached``: content blocks that follow
+    it, as JSON. ``size``: the size of the transcript, in bytes.
     """
 
     request_id: RequestId

@@ -356,7 +356,7 @@ class EarlyUpdates:
 
 
 class MessageEntries:
-    """Makes the entries of both peers' messages."""
+    """Makes the entries of both peers' messages, and keeps which requests are open."""
 
     def __init__(
         self, open_requests: OpenRequests, session_entries: SessionEntries, has_current_load: Callable[[str], bool]
@@ -367,7 +367,7 @@ class MessageEntries:
         self._has_current_load = has_current_load
 
     def add(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
-        """The entries of a message or a batch. Enters requests as open, and closes answered ones."""
+        """Enter requests as open, close answered ones, and return the entries of a message or a batch."""
         match message:
             case Batch(messages=messages):
                 return [effect for item in messages for effect in self.add(sender, item)]

@@ -64,7 +64,7 @@ class LateAndTurnUpdates:
         if load.compared is None or load.compared.is_checked:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
-        effects = self._release_load_before_turn(load)
+        effects = self._release_late_of_load(load)
         lines = load.compared.begin_check()
         updates = tuple((line, True) for line in lines)
         compared_size = load.compared.size
@@ -81,7 +81,7 @@ class LateAndTurnUpdates:
 
     def record_new(self, load: Load) -> list[Effect]:
         """Record what is new in what the agent sent until now, and send what waits unless the client has it."""
-        effects = self._release_load_before_turn(load)
+        effects = self._release_late_of_load(load)
         if load.compared is None:
             return effects
         load.compared.comparison.end_message()
@@ -113,29 +113,27 @@ class LateAndTurnUpdates:
             return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
         return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
 
-    def release_load_in_turn(self, load: Load) -> list[Effect]:
+    def release_turn_of_load(self, load: Load) -> list[Effect]:
         """Send and record what waits of a load in a turn."""
         replay = load.replay_in_turn
         return self._send_sorted(load, replay.release()) if replay is not None else []
 
     # --- in both
 
-    def release_updates(self, session_id: str | None) -> list[Effect]:
+    def release_all_of_session(self, session_id: str | None) -> list[Effect]:
         """Send and record the updates that wait after an answered load, before something that must not overtake
         them."""
         load = self._open_loads.find_unsettled(session_id)
         if load is None:
             return []
-        return (
-            self.release_load_in_turn(load) if load.replay_in_turn is not None else self._release_load_before_turn(load)
-        )
+        return self.release_turn_of_load(load) if load.replay_in_turn is not None else self._release_late_of_load(load)
 
-    def release_updates_in_turn(self, session_id: str) -> list[Effect]:
+    def release_turn_of_session(self, session_id: str) -> list[Effect]:
         """The agent has answered a prompt: send and record the updates that wait in its turn."""
         load = self._open_loads.find_unsettled(session_id)
-        return self.release_load_in_turn(load) if load is not None else []
+        return self.release_turn_of_load(load) if load is not None else []
 
-    def _release_load_before_turn(self, load: Load) -> list[Effect]:
+    def _release_late_of_load(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
         if load.compared is None or (load.state is LoadState.TURN and load.compared.in_turn is not None):
             return []

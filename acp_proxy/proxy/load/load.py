@@ -202,12 +202,12 @@ class Load:
         """Lines that wait for the answer to the client, and must leave before or after it, each with its update if that
         must be compared before it is sent, else None."""
         self.first_line: bytes | None = None
-        """How the replay began that came before the agent's answer; empty if none came; None: there is no answer."""
+        """How the replay began that came before the agent's answer; empty if none came, None before that answer."""
         self.earlier_first_line: bytes | None = None
         """That of the load that the agent answered before this one: the rest of its replay may come before the answer
         to this. None if there was none."""
         self.follows_answer = False
-        """Whether that was a cancelled load, which the agent answered only after this one was sent."""
+        """Whether the agent answered another load of the session since this was sent: what comes may be its rest."""
 
         self.cancelled_update_counts: dict[RequestId, int] = {}
         """By cancelled request of the session: how many updates had come for it when this one was sent.
@@ -222,7 +222,8 @@ class Load:
         self.decision: Decision | None = decide_by_rule(Rule.PASSES) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared: ComparedReplay | None = None
-        """What the agent sent for it, once that is compared with the transcript."""
+        """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
+        up, or the transcript could not be read."""
         self.unechoed_prompts: list[str] = []
         """The letters of prompts since this request that the agent has not echoed."""
 

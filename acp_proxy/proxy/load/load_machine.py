@@ -121,8 +121,8 @@ class LoadMachine:
                 return self._become_answered(load)
             case Action.SETTLE:
                 return self.late_and_turn_updates.settle(load)
-            case Action.END_TURN:
-                return self.late_and_turn_updates.release_load_in_turn(load)
+            case Action.RELEASE_TURN:
+                return self.late_and_turn_updates.release_turn_of_load(load)
             case Action.FORGET:
                 self.open_loads.forget(load)
                 return []
@@ -198,19 +198,19 @@ class LoadMachine:
         if cancelled_lines:
             lines = [*cancelled_lines, *load.uncompared.items]
             last_replay = find_last_replay(lines)
-            if len(last_replay) == len(
-                lines
-            ):  # the replays do not begin alike: this one's began after it was asked for
+            if len(last_replay) == len(lines):  # they do not begin alike: this one's began after it was asked for
                 last_replay = find_last_replay(lines[cancelled_count:])
             load.uncompared.replace(last_replay)
-        rest_lines: list[bytes] = []
-        if load.earlier_first_line:
+        rest_lines: list[bytes] = []  # None: there is no earlier replay, so all is of this one
+        if (
+            load.earlier_first_line == b""
+        ):  # nothing came before that answer: all is of that replay, as this one's is late
+            rest_lines = load.uncompared.lines
+        elif load.earlier_first_line is not None:  # what comes before such a line again is the rest of that replay
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
             count = count_rest(load.uncompared.items, load.earlier_first_line)
             rest_lines = load.uncompared.lines[:count]
             load.uncompared.replace([*load.uncompared.items[count:], *load.uncompared.items[:count]])
-        elif load.earlier_first_line is not None:
-            rest_lines = load.uncompared.lines  # all of the earlier replay: this one comes after its answer
         load.expected_repetition = RestOfReplay(rest_lines) if rest_lines else None
         load.first_line = next(iter(load.uncompared.lines), load.earlier_first_line or b"")
         for other in self.open_loads.list_of_session(load.session_id):
@@ -325,10 +325,11 @@ class LoadMachine:
     def _answer_after_past(self, load: Load) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
         lines: list[bytes] = []
-        shows = load.decision.shows if load.decision is not None else WhosePast.AGENT  # it is decided by now
-        if shows is WhosePast.AGENT:
+        assert load.decision is not None  # whoever brings ``PAST_SHOWN`` has set it
+        if load.decision.shows is WhosePast.AGENT:
             lines = load.uncompared.lines
-        elif shows is WhosePast.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
+        elif load.decision.shows is WhosePast.TRANSCRIPT and load.compared is not None:
+            # ``run`` has sent the transcript; the tail follows.
             load.compared.comparison.end_message()
             lines, _ = load.compared.comparison.split_tail()
         if load.has_transcript:
@@ -425,7 +426,8 @@ class LoadMachine:
         next_load.earlier_first_line = load.first_line
         if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
             return self._move(load, LoadEvent.MUST_SETTLE)
-        return [*self.late_and_turn_updates.release_updates(load.session_id), *self._move(load, LoadEvent.DROPPED)]
+        effects = self.late_and_turn_updates.release_all_of_session(load.session_id)
+        return effects + self._move(load, LoadEvent.DROPPED)
 
     def settle_session(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
@@ -441,7 +443,7 @@ class LoadMachine:
                 effects += self._move(load, LoadEvent.PROMPTED)
         unsettled_load = self.open_loads.find_unsettled(session_id)
         if unsettled_load is not None:
-            effects += self.late_and_turn_updates.release_load_in_turn(unsettled_load)
+            effects += self.late_and_turn_updates.release_turn_of_load(unsettled_load)
             _add_unechoed(unsettled_load, prompt)
             if prompt is not None and unsettled_load.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(unsettled_load, prompt)
@@ -536,7 +538,7 @@ class LoadMachine:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self.waiting_lines.find_holder(session_id) is not None
-        earlier_updates = [] if is_held else self.late_and_turn_updates.release_updates(session_id)
+        earlier_updates = [] if is_held else self.late_and_turn_updates.release_all_of_session(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:

@@ -95,7 +95,7 @@ class Action(enum.Enum):
     OPEN_ANEW = "ask the agent for a new session instead"
     BECOME_ANSWERED = "the load is unsettled from now on; go on with what happened before the client's answer"
     SETTLE = "record what is new, and send what waits unless the client has it"
-    END_TURN = "send what waits unless the client has it"
+    RELEASE_TURN = "send and record the updates that wait in the turn"
     FORGET = "the load is over"
 
 
@@ -232,10 +232,10 @@ TRANSITIONS: dict[LoadState, StateRules] = {
     LoadState.TURN: StateRules(
         moves={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
-            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, Action.FORGET)),
-            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.END_TURN, Action.FORGET)),
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
+            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_MOVE,
-            LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, Action.FORGET)),
+            LoadEvent.ENDED: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
         },
     ),
     LoadState.OVER: StateRules(moves={}),

@@ -119,7 +119,7 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
 def test_an_unsettled_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in TRANSITIONS[state].moves.items():
         if following is LoadState.OVER:
-            assert ({Action.SETTLE, Action.END_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
+            assert ({Action.SETTLE, Action.RELEASE_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
 
 
 @pytest.mark.parametrize("first", FIRST)
