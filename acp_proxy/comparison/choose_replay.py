@@ -131,21 +131,23 @@ def _judge(comparison: Comparison, *, may_have_queued_prompts: bool) -> Rule:
     if any(turn <= text.rewound_at and _is_end_missing(comparison, spans, turn) for turn in incomplete):
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
-    commands = sum(1 for index in comparison.place.users.known_indexes if text.users[index].takes_back)
-    expected = sum(1 for user in text.users if not (user.takes_back or (may_have_queued_prompts and user.waits)))
-    lacks_users = comparison.user_count - commands < expected
-    turns = range(1, len(text.users) + 1)
-    if lacks_users and any(_is_explained_without_answer(comparison, spans, turn) for turn in turns):
+    commands = sum(1 for index in comparison.place.user_messages.known_indexes if text.user_messages[index].takes_back)
+    expected = sum(
+        1 for user in text.user_messages if not (user.takes_back or (may_have_queued_prompts and user.waits))
+    )
+    lacks_user_messages = comparison.user_message_count - commands < expected
+    turns = range(1, len(text.user_messages) + 1)
+    if lacks_user_messages and any(_is_explained_without_answer(comparison, spans, turn) for turn in turns):
         return Rule.TAKEN_BACK
     lacks_thoughts = bool(text.thoughts) and not comparison.has_thoughts
-    if incomplete or lacks_users or lacks_thoughts or comparison.has_repetition:
+    if incomplete or lacks_user_messages or lacks_thoughts or comparison.has_repetition:
         return Rule.LESS
     return Rule.SAME
 
 
 def _list_counted_turns(text: TranscriptText) -> list[int]:
     """The numbers of the turns that count: those with an answer, except commands that take something back."""
-    return [turn for turn, user in enumerate(text.users, 1) if not user.takes_back and text.has_answer(turn)]
+    return [turn for turn, user in enumerate(text.user_messages, 1) if not user.takes_back and text.has_answer(turn)]
 
 
 def _is_part_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
@@ -189,13 +191,15 @@ def _were_taken_back_elsewhere(comparison: Comparison, missing: list[int]) -> bo
     """
     text, missing_turns = comparison.text, frozenset(missing)
     is_before_elsewhere = comparison.tail.has_turn
-    for turn in range(len(text.users), 0, -1):
-        has_user = turn - 1 in comparison.place.users.known_indexes
-        if not has_user and not text.has_answer(turn):
+    for turn in range(len(text.user_messages), 0, -1):
+        has_user_message = turn - 1 in comparison.place.user_messages.known_indexes
+        if not has_user_message and not text.has_answer(turn):
             continue
-        if is_before_elsewhere and turn in missing_turns and not has_user:
+        if is_before_elsewhere and turn in missing_turns and not has_user_message:
             return True
-        is_before_elsewhere = text.users[turn - 1].is_elsewhere and text.has_answer(turn) and turn not in missing_turns
+        is_before_elsewhere = (
+            text.user_messages[turn - 1].is_elsewhere and text.has_answer(turn) and turn not in missing_turns
+        )
     return False
 
 
@@ -203,8 +207,8 @@ def _is_explained_without_answer(comparison: Comparison, spans: list[Span], turn
     """Whether all of a command's turn, or the user message of a turn without an answer, is missing, and something later
     took it back."""
     text = comparison.text
-    is_command = text.users[turn - 1].takes_back
-    if turn - 1 in comparison.place.users.known_indexes or (
+    is_command = text.user_messages[turn - 1].takes_back
+    if turn - 1 in comparison.place.user_messages.known_indexes or (
         text.has_answer(turn) and not (is_command and _is_all_missing(comparison, spans, turn))
     ):
         return False
@@ -216,10 +220,10 @@ def _was_forked_before(comparison: Comparison, missing: list[int]) -> bool:
     turn after that point, the agent does not have the user message either."""
     copied = [turn for turn in _list_counted_turns(comparison.text) if turn <= comparison.text.forked_at]
     missing_copied = [turn for turn in copied if turn in missing]
-    has_user = any(turn - 1 in comparison.place.users.known_indexes for turn in missing_copied)
+    has_user_message = any(turn - 1 in comparison.place.user_messages.known_indexes for turn in missing_copied)
     return (
         bool(missing_copied)
         and len(missing_copied) < len(copied)
         and missing_copied == copied[-len(missing_copied) :]
-        and not has_user
+        and not has_user_message
     )

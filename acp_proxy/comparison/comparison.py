@@ -42,10 +42,10 @@ class Comparison:
         self._mask = mask
         self.place = ReplayPlace(text)
         self.ids: dict[tuple[str, bytes], str] = {}
-        """By ``User.key``: the ids of the user's messages in the agent's replay."""
+        """By ``UserMessage.key``: the ids of the user's messages in the agent's replay."""
         self.known_compactions: set[int] = set()
         """The turns in ``text`` whose compactions the agent sent."""
-        self.user_count = 0
+        self.user_message_count = 0
         """How many user messages the agent sent before the tail, known or not."""
         self.has_thoughts = False
         """The agent sent thoughts, known or not."""
@@ -63,7 +63,7 @@ class Comparison:
         self._before_restart: tuple[Tail, list[ComparedUpdate]] | None = None
         """The tail before the first user message came once more, and that message, if the transcript has nothing else
         and nothing of the agent has come since."""
-        self._has_other_user = False
+        self._has_other_user_message = False
         """The last user message of the tail is nowhere in the transcript."""
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
@@ -116,11 +116,11 @@ class Comparison:
         if message is None or not message.size:
             return False
         if message.role is Role.USER:
-            return self._compare_user(message)
+            return self._compare_user_message(message)
         if message.role is Role.THOUGHT:
             self.has_thoughts = self._is_in_thoughts = True
             is_known = message.is_known_alone = self.place.search.find_thought(message.letters)
-            if self.tail.user_count or not is_known:
+            if self.tail.user_message_count or not is_known:
                 is_first = self._is_first_thought
                 for update in message.updates:
                     update.is_next_turn = is_first
@@ -152,15 +152,15 @@ class Comparison:
         return (
             message is not None
             and message.role is Role.USER
-            and self.place.users.find_whole(message.letters) is None
-            and self.place.users.find_restart(message.letters, is_whole=False) is not None
+            and self.place.user_messages.find_whole(message.letters) is None
+            and self.place.user_messages.find_restart(message.letters, is_whole=False) is not None
         )
 
     @property
     def _is_at_end(self) -> bool:
         """Whether the replay has come to the end of the transcript."""
         position, end = self.place.position, len(self.text.words)  # agents leave out what they say outside turns
-        return self.place.users.next_index == len(self.text.users) and (
+        return self.place.user_messages.next_index == len(self.text.user_messages) and (
             position == end or self.text.are_remarks(position, end)
         )
 
@@ -168,7 +168,7 @@ class Comparison:
     def is_in_middle(self) -> bool:
         """Whether the tail has a user message, though the replay has not come to the end of the transcript: if that
         goes on, the message is context."""
-        return self.tail.user_count > 0 and not self._is_at_end
+        return self.tail.user_message_count > 0 and not self._is_at_end
 
     def is_after_past(self, *, is_open_elsewhere: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
@@ -178,7 +178,9 @@ class Comparison:
         text, message = self.text, self.current_message
         is_user = message is not None and message.role is Role.USER
         is_interrupted = text.is_unfinished and not is_open_elsewhere
-        return self._is_at_end and not (is_interrupted or self.place.is_in_answer or self.tail.user_count or is_user)
+        return self._is_at_end and not (
+            is_interrupted or self.place.is_in_answer or self.tail.user_message_count or is_user
+        )
 
     def find_rest(self, message: SentMessage) -> list[bytes] | None:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
@@ -246,21 +248,25 @@ class Comparison:
         may_be_context = self.context.may_begin(message.letters, follows_call=message.follows_call)
         if may_be_context or self.place.is_in_turn:
             return False
-        last_index = max(0, self.place.users.next_index - 1)
+        last_index = max(0, self.place.user_messages.next_index - 1)
         may_be_known = any(
-            form.startswith(message.letters) for user in self.text.users[last_index:] for form in user.forms
+            form.startswith(message.letters) for user in self.text.user_messages[last_index:] for form in user.forms
         )
         return self.place.is_at_end and not (
             may_be_known
-            or self.place.users.find_restart(message.letters, is_whole=False) is not None
-            or self.place.users.find_index(message) is not None
+            or self.place.user_messages.find_restart(message.letters, is_whole=False) is not None
+            or self.place.user_messages.find_index(message) is not None
         )
 
     @property
     def _is_first_thought(self) -> bool:
         """Whether a thought that comes now is new, whatever follows: the agent has nothing of the turn to which the
         replay has come, nor of those after it, in the transcript."""
-        last_user = self.text.users[self.place.users.next_index - 1] if self.place.users.next_index else None
+        last_user = (
+            self.text.user_messages[self.place.user_messages.next_index - 1]
+            if self.place.user_messages.next_index
+            else None
+        )
         return (
             last_user is not None and self.tail.completes_turn and last_user.thought_position == len(self.text.thoughts)
         )
@@ -284,7 +290,7 @@ class Comparison:
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._begin_message(sent_update, message_id)
         is_user = message.role is Role.USER
-        if message.chunks and is_user and message_id is None and self._is_whole_user(message, letters):
+        if message.chunks and is_user and message_id is None and self._is_whole_user_message(message, letters):
             self.end_message()  # agents send the messages of turns without words, and context, one after the other
             message = self._begin_message(sent_update, message_id)
         if message.chunks and message.span is not None:
@@ -302,11 +308,11 @@ class Comparison:
         self.current_message = SentMessage(sent_update.kind, message_id, follows_call=follows_call)
         return self.current_message
 
-    def _is_whole_user(self, message: SentMessage, following: str) -> bool:
+    def _is_whole_user_message(self, message: SentMessage, following: str) -> bool:
         """Whether a user message is complete before this chunk, which begins another one."""
         is_context = self.context.has_form(message.letters, follows_call=message.follows_call)
         is_before_context = self.context.has_form(following, follows_call=False)
-        return is_context or is_before_context or self.place.users.is_whole(message.letters, following)
+        return is_context or is_before_context or self.place.user_messages.is_whole(message.letters, following)
 
     # --- the agent's words
 
@@ -319,7 +325,7 @@ class Comparison:
             self._move_to_words(spans)
             return True
         # After a user message that is new, the same words are the answer to that.
-        if not self.tail.user_count and (span := self.place.find_passed_remark(letters)) is not None:
+        if not self.tail.user_message_count and (span := self.place.find_passed_remark(letters)) is not None:
             self.place.spans.add(span)
             return True
         if self._repeats_last(letters):
@@ -341,8 +347,8 @@ class Comparison:
 
     def _compare_known_words(self, message: SentMessage, span: Span) -> bool:
         """Take a message that the transcript has after the place of the replay. Returns whether it is that one."""
-        has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
-        is_greeting = span[1] <= self._first_user_position or self._is_known_warning(message.letters)
+        has_place = self.place.user_messages.has_begun and not self.place.is_in_answer and self.place.is_at_end
+        is_greeting = span[1] <= self._first_user_message_position or self._is_known_warning(message.letters)
         is_said_again = is_greeting or self.text.has_earlier_message(message.letters, span[0])
         if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
             self.place.spans.add(span)
@@ -373,18 +379,18 @@ class Comparison:
         return False
 
     @property
-    def _first_user_position(self) -> int:
+    def _first_user_message_position(self) -> int:
         """The end of what the agent said before the first user message."""
-        return self.text.find_span(0)[1] if self.text.users else 0
+        return self.text.find_span(0)[1] if self.text.user_messages else 0
 
     def _is_known_warning(self, letters: str) -> bool:
         """Whether the agent said this before the first user message. Agents greet and warn in the same words in each
         load: no message before that is the past."""
-        return self.text.has_earlier_message(letters, self._first_user_position)
+        return self.text.has_earlier_message(letters, self._first_user_message_position)
 
     def _repeats_last(self, letters: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
-        if self.tail.has_new or self.tail.user_count or not self.place.users.has_begun:
+        if self.tail.has_new or self.tail.user_message_count or not self.place.user_messages.has_begun:
             return False
         position = self.place.position
         return self.text.words.endswith(letters, 0, position) and self.text.begins_message(position - len(letters))
@@ -410,13 +416,13 @@ class Comparison:
         self.place.move_to_words(spans)
         self._begin_tail()
 
-    def _begin_tail(self, *, is_first_user: bool = False, completes_turn: bool = False) -> None:
-        """Something known has come: nothing before it is new. ``is_first_user``: it is the user message with which the
-        replay begins. What comes before that is a greeting or a warning, unless it is a turn."""
-        self.has_new_before_tail |= self.tail.has_turn if is_first_user else self.tail.has_new
-        self.user_count += self.tail.user_count
+    def _begin_tail(self, *, is_first_user_message: bool = False, completes_turn: bool = False) -> None:
+        """Something known has come: nothing before it is new. ``is_first_user_message``: it is that with which
+        the replay begins. What comes before that is a greeting or a warning, unless it is a turn."""
+        self.has_new_before_tail |= self.tail.has_turn if is_first_user_message else self.tail.has_new
+        self.user_message_count += self.tail.user_message_count
         self.tail.begin(is_rest_of_turn=self.place.is_cut_at(self.place.position), completes_turn=completes_turn)
-        self._has_other_user = False
+        self._has_other_user_message = False
         self.context.end_tail()
 
     def _cut_known(self, message: SentMessage, span: Span) -> list[ComparedUpdate] | None:
@@ -425,11 +431,11 @@ class Comparison:
 
     def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
-        last_thought = self.text.last_thought if self.text.is_unfinished and not self.tail.user_count else ""
+        last_thought = self.text.last_thought if self.text.is_unfinished and not self.tail.user_message_count else ""
         is_begun = (
             bool(last_thought)
             and message.letters.startswith(last_thought)
-            and self.place.users.next_index in (0, len(self.text.users))
+            and self.place.user_messages.next_index in (0, len(self.text.user_messages))
         )
         new_part = message.cut_after(len(last_thought)) if is_begun else None
         if new_part is None:
@@ -447,7 +453,7 @@ class Comparison:
             earlier_tail, user_updates = before_restart  # no restart: the user has said the same again
             earlier_tail.add_turn(user_updates, self.tail)
             self.tail, self.has_repetition = earlier_tail, False
-            self.place.users.has_restarted = False
+            self.place.user_messages.has_restarted = False
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
             self.tail.follow_rewording()
@@ -456,37 +462,37 @@ class Comparison:
 
     # --- user messages
 
-    def _compare_user(self, message: SentMessage) -> bool:
+    def _compare_user_message(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
         if self.context.is_context(message.letters, follows_call=message.follows_call):
             message.is_context = True
             return True
-        user_index = self.place.users.find_index(message)
-        if user_index is None and self._is_last_user_again(message):
+        user_index = self.place.user_messages.find_index(message)
+        if user_index is None and self._is_last_user_message_again(message):
             self.has_repetition = message.is_repeated = True
-            self.place.repeat_user()
+            self.place.repeat_user_message()
             return True
         if user_index is None:
-            user_index = self.place.users.find_restart(message.letters)
-            if user_index is not None and message.message_id is None and self.text.has_only_first_user:
+            user_index = self.place.user_messages.find_restart(message.letters)
+            if user_index is not None and message.message_id is None and self.text.has_only_first_user_message:
                 self._before_restart = copy(self.tail), message.updates
         if user_index is None:
             if self.tail.follows_rewording and self.place.is_at_end:  # no turn follows in the transcript
                 self.place.leave_answer()
             self.context.suspect(message.letters)
-            self._has_other_user = self.text.find_user(message.letters, 0) is None
-            self.tail.add_user(*message.updates)
+            self._has_other_user_message = self.text.find_user_message(message.letters, 0) is None
+            self.tail.add_user_message(*message.updates)
             return False
         self._find_context_before(message, user_index)
-        message.is_repeated = user_index in self.place.users.known_indexes
-        self._move_to_user(user_index, message.letters)
-        message.is_known_alone = not self.place.has_words_left(self.place.users.next_index)
-        if (key := self.text.users[user_index].key) is not None and message.message_id is not None:
+        message.is_repeated = user_index in self.place.user_messages.known_indexes
+        self._move_to_user_message(user_index, message.letters)
+        message.is_known_alone = not self.place.has_words_left(self.place.user_messages.next_index)
+        if (key := self.text.user_messages[user_index].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
-        self._compare_users_after(message, self.place.users.find_end(message, user_index))
+        self._compare_user_messages_after(message, self.place.user_messages.find_end(message, user_index))
         return True
 
-    def _compare_users_after(self, message: SentMessage, position: int) -> None:
+    def _compare_user_messages_after(self, message: SentMessage, position: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``position``: where the next
         begins."""
         while following := message.letters[position:]:
@@ -495,15 +501,15 @@ class Comparison:
                 continue
             if self.context.is_context(following, follows_call=False):
                 return
-            user_index = self.place.users.find_whole(following)
-            user_index = self.place.users.find_restart(following) if user_index is None else user_index
+            user_index = self.place.user_messages.find_whole(following)
+            user_index = self.place.user_messages.find_restart(following) if user_index is None else user_index
             size = len(following)
-            if user_index is None and (next_size := self.place.users.measure_next(message, position)):
-                user_index, size = self.place.users.next_index, next_size
+            if user_index is None and (next_size := self.place.user_messages.measure_next(message, position)):
+                user_index, size = self.place.user_messages.next_index, next_size
             elif user_index is None and chunk:  # the agent has lost what was between
-                user_index, size = self.place.users.find_whole(chunk), len(chunk)
+                user_index, size = self.place.user_messages.find_whole(chunk), len(chunk)
             if user_index is not None:
-                self._move_to_user(user_index, following)
+                self._move_to_user_message(user_index, following)
                 position += size
                 continue
             if (known_position := self._find_known_after(message, position)) is not None:
@@ -512,7 +518,7 @@ class Comparison:
                 continue
             # Another message, or context that the agent added: if it is that, the answer to the known one follows.
             self.context.suspect(message.letters[position:])
-            self.tail.add_user(*message.find_updates_after(position))
+            self.tail.add_user_message(*message.find_updates_after(position))
             return
 
     def _find_known_after(self, message: SentMessage, position: int) -> int | None:
@@ -522,39 +528,39 @@ class Comparison:
             (
                 start
                 for start, letters in starts
-                if start > position and self.place.users.find_whole(letters) is not None
+                if start > position and self.place.user_messages.find_whole(letters) is not None
             ),
             None,
         )
 
     def _find_context_before(self, message: SentMessage, user_index: int) -> None:
         """The chunks before the one that is this user message of the transcript are context."""
-        forms = self.text.users[user_index].forms
+        forms = self.text.user_messages[user_index].forms
         context_chunks = [*takewhile(lambda letters: letters not in forms, message.chunks)]
         if len(context_chunks) < len(message.chunks):
             self.context.add("".join(context_chunks))
 
-    def _move_to_user(self, user_index: int, letters: str) -> None:
+    def _move_to_user_message(self, user_index: int, letters: str) -> None:
         """Move to the user message with this index. ``letters``: as the agent sent it."""
         if self.place.goes_back_to(user_index):
             self.has_repetition = True
             self.place.restart()
             self.tail.restart()
             self.context.restart()
-        is_first = not self.place.users.has_begun
+        is_first = not self.place.user_messages.has_begun
         if is_first:
             self.tail.keep_greeting()
-        self.place.move_to_user(user_index, letters)
+        self.place.move_to_user_message(user_index, letters)
         self._is_in_thoughts = False
-        self.user_count += 1
-        completes_turn = self.place.users.next_index > self.text.last_answered
-        self._begin_tail(is_first_user=is_first, completes_turn=completes_turn)
+        self.user_message_count += 1
+        completes_turn = self.place.user_messages.next_index > self.text.last_answered
+        self._begin_tail(is_first_user_message=is_first, completes_turn=completes_turn)
 
-    def _is_last_user_again(self, message: SentMessage) -> bool:
+    def _is_last_user_message_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
-        if not self.place.users.next_index or self.tail.user_count or self.tail.has_new:
+        if not self.place.user_messages.next_index or self.tail.user_message_count or self.tail.has_new:
             return False
-        last_user = self.text.users[self.place.users.next_index - 1]
+        last_user = self.text.user_messages[self.place.user_messages.next_index - 1]
         is_next = (
             self.place.position == last_user.start
             and self.place.calls.last_index < last_user.call_index
@@ -569,11 +575,11 @@ class Comparison:
         if id is None:
             return None
         may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
-        is_new_turn = self._has_other_user and self.place.is_at_end and not self.place.is_in_answer
+        is_new_turn = self._has_other_user_message and self.place.is_at_end and not self.place.is_in_answer
         call_index = self.place.calls.find_index(
             id,
             title,
-            self.place.users.next_index,
+            self.place.user_messages.next_index,
             position=self.place.position,
             may_begin=may_begin,
             is_new_turn=may_begin and is_new_turn,

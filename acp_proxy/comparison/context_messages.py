@@ -52,7 +52,7 @@ class ContextMessages:
 
     def add(self, message: str) -> None:
         """The agent has sent this user message before something known."""
-        if message and self._text.find_user(message, 0) is None:
+        if message and self._text.find_user_message(message, 0) is None:
             index = bisect_left(self._known_context, message)
             self._known_context[index:index] = [] if self._known_context[index : index + 1] == [message] else [message]
 
@@ -64,7 +64,7 @@ class ContextMessages:
     def has_form(self, letters: str, *, follows_call: bool) -> bool:
         """Whether this message, or a chunk of one, says by its form that it is context. ``follows_call``: as for
         ``is_context``. A user who pastes context into a prompt has typed it."""
-        return has_form(letters, follows_call=follows_call) and self._text.find_user(letters, 0) is None
+        return has_form(letters, follows_call=follows_call) and self._text.find_user_message(letters, 0) is None
 
     def may_begin(self, message: str, *, follows_call: bool) -> bool:
         """Whether context may begin like this. ``follows_call``: as for ``is_context``."""

@@ -56,15 +56,17 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     """
     if not any(update_kinds.USER_BYTES in line and lines.count(line) > 1 for line in lines[:_SEARCHED_LINES]):
         return lines
-    users = [_find_user_letters(line) or None for line in lines]
-    first = next(filter(None, users), None)
+    user_letters = [_find_user_letters(line) or None for line in lines]
+    first = next(filter(None, user_letters), None)
     repeat_index = (
-        users.index(first, users.index(first) + 1) if users.count(first) > 1 and first is not None else len(lines)
+        user_letters.index(first, user_letters.index(first) + 1)
+        if user_letters.count(first) > 1 and first is not None
+        else len(lines)
     )
     if repeat_index == len(lines):
         return lines
     bare_lines = [read_without_ids(line) for line in lines]
-    starts = [index for index, letters in enumerate(users) if letters == first]
+    starts = [index for index, letters in enumerate(user_letters) if letters == first]
     for size in (start - starts[0] for start in starts[1:]):
         if len(lines) % size == 0 and bare_lines == bare_lines[:size] * (len(lines) // size):
             return lines[:size]

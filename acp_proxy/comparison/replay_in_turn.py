@@ -35,8 +35,8 @@ class ReplayInTurn:
         ``awaits_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
         self._hides_agents_replay = hides_agents_replay
-        self._position, self._next_user = comparison.place.position, comparison.place.users.next_index
-        """Where the replay has come to, as ``position`` and ``users.next_index`` of the comparison's place."""
+        self._position, self._next_user = comparison.place.position, comparison.place.user_messages.next_index
+        """Where the replay has come to, as ``position`` and ``user_messages.next_index`` of the comparison's place."""
         self._thought_position = 0
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call = 0
@@ -60,7 +60,7 @@ class ReplayInTurn:
         """As for ``add``: the replay comes now."""
         self._was_awaited = False
         """Whether that was so when the last user message came."""
-        self._begun_count = sum(not user.waits for user in self._text.users)
+        self._begun_count = sum(not user.waits for user in self._text.user_messages)
         """How many turns have begun; the last of them may be running."""
         self._follows_call = False
         """Whether the last that came before this message is a tool call, while a replay may go on."""
@@ -91,7 +91,7 @@ class ReplayInTurn:
         row = update_kinds.find(kind)
         compared_by = row.compared_by
         if row.role is Role.USER:
-            return sorted_lines + self._add_user(line, letters, prompts)
+            return sorted_lines + self._add_user_message(line, letters, prompts)
         if not self._may_continue:
             return sorted_lines + self._pass_as_new(line)
         self._follows_call = compared_by is ComparedBy.CALL or (
@@ -119,7 +119,7 @@ class ReplayInTurn:
         self._message_key = None
         return sorted_lines + self._decide(is_new=True)
 
-    def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
+    def _add_user_message(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
         """Take a chunk of a user message: context, an echo of a prompt, a proof of the replay, or what may become one
         of the latter two with its next chunk. Anything else is new."""
         may_become_echo = any(prompt.startswith(self._letters + letters) for prompt in prompts)
@@ -140,7 +140,7 @@ class ReplayInTurn:
         sorted_lines = self._decide(is_new=False) if is_decided else []
         self._may_become_echo, self._is_message_proof = may_become_echo, proof is not None
         if proof is not None:
-            self._move_to_user(proof)
+            self._move_to_user_message(proof)
         elif not (may_become_proof or self._is_replay_proven):
             return sorted_lines + self._break_off(line)
         # In a proved replay, anything else is context of the agent's own, if the replay goes on after it.
@@ -149,10 +149,10 @@ class ReplayInTurn:
     def _find_echoed(self, prompts: list[str], proof: int | None) -> str | None:
         """The prompt that the user message echoes: in its own letters, or in a form of the transcript's ``proof``."""
         # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
-        is_running_echoed = self._begun_count > 0 and self._text.users[self._begun_count - 1].is_echoed
+        is_running_echoed = self._begun_count > 0 and self._text.user_messages[self._begun_count - 1].is_echoed
         if self._awaits_replay and is_running_echoed and proof is not None and proof < self._begun_count:
             return None
-        forms = [self._letters, *(self._text.users[proof].forms if proof is not None else [])]
+        forms = [self._letters, *(self._text.user_messages[proof].forms if proof is not None else [])]
         return next((prompt for prompt in prompts if prompt in forms), None)
 
     def _end_replay_at_echo(self, line: bytes) -> list[SortedLine]:
@@ -163,14 +163,18 @@ class ReplayInTurn:
 
     def _may_become_proof(self) -> bool:
         """Whether the user message that is coming may become a proof with its next chunk."""
-        users = self._text.users
-        candidates = users if self._awaits_replay else [*users[self._next_user : self._next_user + 1], *users[:1]]
+        user_messages = self._text.user_messages
+        candidates = (
+            user_messages
+            if self._awaits_replay
+            else [*user_messages[self._next_user : self._next_user + 1], *user_messages[:1]]
+        )
         return any(form.startswith(self._letters) for user in candidates for form in user.forms)
 
-    def _move_to_user(self, index: int) -> None:
+    def _move_to_user_message(self, index: int) -> None:
         """The agent replays, and has come to this user message."""
         self._may_continue = self._is_replay_proven = True
-        user = self._text.users[index]
+        user = self._text.user_messages[index]
         self._position, self._next_user = user.find_turn_start(self._position), index + 1
         self._thought_position, self._next_call = 0, user.find_turn_call(self._next_call)
         self._ended_calls.clear()
@@ -183,11 +187,11 @@ class ReplayInTurn:
         transcript. Any other user message may be one that the agent sends to itself, unless it was asked for a replay:
         that may begin anywhere, since agents leave out commands, what another window said, or old turns.
         """
-        if self._next_user and (index := self._text.find_user(letters, self._next_user)) is not None:
+        if self._next_user and (index := self._text.find_user_message(letters, self._next_user)) is not None:
             return index
         if self._awaits_replay:
-            return self._text.find_user(letters, 0)
-        return 0 if self._text.users and letters in self._text.users[0].forms else None
+            return self._text.find_user_message(letters, 0)
+        return 0 if self._text.user_messages and letters in self._text.user_messages[0].forms else None
 
     def _add_words(self, line: bytes, letters: str) -> list[SortedLine]:
         sorted_lines: list[SortedLine] = []
@@ -266,7 +270,7 @@ class ReplayInTurn:
         return call_index < self._next_call and may_be_other and is_passed
 
     @property
-    def _is_in_user(self) -> bool:
+    def _is_in_user_message(self) -> bool:
         """Whether a user message is coming."""
         return self._message_key is not None and update_kinds.find(self._message_key[0]).role is Role.USER
 
@@ -274,7 +278,7 @@ class ReplayInTurn:
         letters, self._letters, self._may_become_echo = self._letters, "", False
         if self._message_key is None or not letters:
             return []
-        if self._is_in_user:
+        if self._is_in_user_message:
             if self._is_message_proof and self._has_rest_of_turn and not self._was_awaited:
                 return []  # the agent's words decide about it too
             if self._is_replay_proven and not self._is_message_proof:
@@ -293,7 +297,7 @@ class ReplayInTurn:
         It is sent now, unless the agent's replay is hidden and the line is a user message, which is not the agent's
         answer, or belongs to a replay that a user message has proved.
         """
-        is_sent = not (self._hides_agents_replay and (self._is_replay_proven or self._is_in_user))
+        is_sent = not (self._hides_agents_replay and (self._is_replay_proven or self._is_in_user_message))
         self._undecided.append((line, is_sent))
         self._size += len(line)
         sorted_lines = [SortedLine(line, True, False)] if is_sent else []

@@ -26,7 +26,7 @@ class ReplayPlace:
         self.text = text
         self.position = 0
         """The position after the last known letter, in ``text.words``."""
-        self.users = ReplayedUsers(text)
+        self.user_messages = ReplayedUserMessages(text)
         self.calls = ReplayedCalls(text)
         self.spans = SentSpans()
         self.search = Search(text)
@@ -39,7 +39,7 @@ class ReplayPlace:
         for span in spans:
             self.spans.add(span)
         self.position = spans[-1][1]
-        self.users.has_begun = True
+        self.user_messages.has_begun = True
         self.is_in_answer = False
 
     def move_to_call(self, index: int, *, with_new_end: bool) -> None:
@@ -47,32 +47,32 @@ class ReplayPlace:
         follow it there may come otherwise."""
         self.calls.add(index)
         self.position = max(self.position, self.text.find_span(self.text.calls[index].turn_number)[0])
-        self.users.has_begun = True
-        self.is_in_answer = with_new_end and self.has_words_left(self.users.next_index)
+        self.user_messages.has_begun = True
+        self.is_in_answer = with_new_end and self.has_words_left(self.user_messages.next_index)
 
-    def move_to_user(self, index: int, letters: str) -> None:
+    def move_to_user_message(self, index: int, letters: str) -> None:
         """The agent has sent this user message. ``letters``: as it sent it, with context that it adds."""
         stays = self._is_overtaken(index)
         self.position = self._find_turn_start(index)
-        self.users.add(index, letters, next_index=self.users.next_index if stays else index + 1)
-        self.is_in_answer = self.has_words_left(self.users.next_index) and not self.is_cut_at(self.position)
+        self.user_messages.add(index, letters, next_index=self.user_messages.next_index if stays else index + 1)
+        self.is_in_answer = self.has_words_left(self.user_messages.next_index) and not self.is_cut_at(self.position)
 
     def goes_back_to(self, index: int) -> bool:
         """Whether the agent begins its replay once more if it sends this user message now."""
-        is_before = self._find_turn_start(index) < self.position or index < self.users.next_index
-        is_expected = self._is_overtaken(index) or index in self.users.skipped_indexes
-        return self.users.has_begun and is_before and not is_expected
+        is_before = self._find_turn_start(index) < self.position or index < self.user_messages.next_index
+        is_expected = self._is_overtaken(index) or index in self.user_messages.skipped_indexes
+        return self.user_messages.has_begun and is_before and not is_expected
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
-        self.users.has_restarted = True
+        self.user_messages.has_restarted = True
         self.spans.restart()
         self.calls.restart()
         self.search.restart()
 
-    def repeat_user(self) -> None:
+    def repeat_user_message(self) -> None:
         """The agent sends the last user message once more, before anything else."""
-        self.users.has_restarted = True
+        self.user_messages.has_restarted = True
         self.search.restart()
 
     def leave_answer(self) -> None:
@@ -82,16 +82,20 @@ class ReplayPlace:
     def _is_overtaken(self, index: int) -> bool:
         """Whether the replay has passed this user message only because others went into the turn for whose end it
         waited: then the place stays."""
-        return index < self.users.next_index <= self.text.users[index].overtaken_by + 1
+        return index < self.user_messages.next_index <= self.text.user_messages[index].overtaken_by + 1
 
     def _find_turn_start(self, index: int) -> int:
         """The position of this user message."""
-        return self.position if self._is_overtaken(index) else self.text.users[index].find_turn_start(self.position)
+        return (
+            self.position
+            if self._is_overtaken(index)
+            else self.text.user_messages[index].find_turn_start(self.position)
+        )
 
     @property
     def stops_in_turn(self) -> bool:
         """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
-        text, turn = self.text, self.users.next_index
+        text, turn = self.text, self.user_messages.next_index
         return turn > 0 and (
             self.position < text.find_latest_end(turn)
             or any(call not in self.calls.known_indexes for call in text.find_latest_calls(turn))
@@ -101,7 +105,7 @@ class ReplayPlace:
     def is_in_turn(self) -> bool:
         """Whether the replay has come into a turn, and the transcript has more words of that turn than remarks: these
         may follow whatever the agent adds between."""
-        start, end = self.text.find_span(self.users.next_index)
+        start, end = self.text.find_span(self.user_messages.next_index)
         start = max(start, self.position)
         return self._has_begun_turn and start < end and not self.text.are_remarks(start, end)
 
@@ -112,7 +116,7 @@ class ReplayPlace:
     @property
     def _has_begun_turn(self) -> bool:
         """Whether the last that came is something of the turn to which the replay has come."""
-        text, turn = self.text, self.users.next_index
+        text, turn = self.text, self.user_messages.next_index
         has_begun = self.position > text.find_span(turn)[0] or self.calls.last_index in text.find_calls(turn)
         return turn > 0 and has_begun and not self.is_in_answer
 
@@ -121,22 +125,22 @@ class ReplayPlace:
         """Whether the last that was sent is a user message that the transcript has, with its answer and another
         answered turn after it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
         without an answer may still wait, perhaps in another window, and the agent does not replay it."""
-        return self.is_in_answer and self.text.last_answered > self.users.next_index
+        return self.is_in_answer and self.text.last_answered > self.user_messages.next_index
 
     @property
     def is_at_end(self) -> bool:
         """Whether no user message with an answer follows in the transcript for sure: the replay has come to the last of
         these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
-        text, users = self.text, self.text.users
+        text, user_messages = self.text, self.text.user_messages
         is_before_first = (
-            not self.users.next_index
+            not self.user_messages.next_index
             and self.position <= text.find_span(0)[1]
             and self.calls.last_index < text.find_calls(0).stop
         )
-        if is_before_first or self.users.next_index == len(users):
+        if is_before_first or self.user_messages.next_index == len(user_messages):
             return True
-        is_last = users[-1].start < self.position or users[-1].call_index <= self.calls.last_index
-        following = users[self.users.next_index]
+        is_last = user_messages[-1].start < self.position or user_messages[-1].call_index <= self.calls.last_index
+        following = user_messages[self.user_messages.next_index]
         start, call = following.find_turn_start(self.position), max(following.call_index, self.calls.last_index + 1)
         return is_last or (start == len(text.words) and call == len(text.calls))
 
@@ -154,8 +158,11 @@ class ReplayPlace:
     def is_cut_at(self, position: int) -> bool:
         """Whether the last prompt has no answer, and the replay has come to the end of what was said after it: at this
         position, and not at an earlier message of the user, since some agents leave out all of them."""
-        users, end = self.text.users, len(self.text.words)
-        is_in_turn = self.users.next_index in (0, self.text.last_begun, len(users)) or users[-1].start < end
+        user_messages, end = self.text.user_messages, len(self.text.words)
+        is_in_turn = (
+            self.user_messages.next_index in (0, self.text.last_begun, len(user_messages))
+            or user_messages[-1].start < end
+        )
         return self.text.is_unfinished and position == end and is_in_turn
 
     def skip_answer(self, message: SentMessage) -> bool:
@@ -163,7 +170,7 @@ class ReplayPlace:
         in that. Returns whether it does."""
         if not self.is_in_answer:
             return False
-        start, end = self.text.find_span(self.users.next_index)
+        start, end = self.text.find_span(self.user_messages.next_index)
         following = bisect_right(self.text.message_positions, start)
         end = min([end, *self.text.message_positions[following : following + 1]])
         if start == end or message.letters.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
@@ -200,12 +207,14 @@ class ReplayPlace:
     def find_joined(self, message: SentMessage) -> list[Span] | None:
         """The places of the transcript's next messages, if this message is all of them, joined, and the transcript has
         remarks between them: each window records what it heard, and an agent may remember only some of that."""
-        return self.text.find_joined(message.letters, self.position, self.text.find_latest_end(self.users.next_index))
+        return self.text.find_joined(
+            message.letters, self.position, self.text.find_latest_end(self.user_messages.next_index)
+        )
 
     def find_passed_remark(self, letters: str) -> Span | None:
         """The place of a remark that the replay has passed without it, if it has these letters: windows record remarks
         in another order than that in which the agent made them."""
-        start = self.text.find_message(letters, self.text.find_span(self.users.next_index)[0], self.position)
+        start = self.text.find_message(letters, self.text.find_span(self.user_messages.next_index)[0], self.position)
         if start is None or start not in self.text.remark_positions:
             return None
         span = start, start + len(letters)
@@ -241,7 +250,7 @@ class ReplayPlace:
         return None
 
 
-class ReplayedUsers:
+class ReplayedUserMessages:
     """The user messages of one agent's replay.
 
     Agents add context to them, split one, or send several with nothing between them. So a message is found by its
@@ -251,7 +260,7 @@ class ReplayedUsers:
     def __init__(self, text: TranscriptText) -> None:
         self._text = text
         self.next_index = 0
-        """The index of the next user message, in ``text.users``."""
+        """The index of the next user message, in ``text.user_messages``."""
         self.known_indexes: set[int] = set()
         """The indexes of those that were sent."""
         self.has_begun = False
@@ -268,14 +277,14 @@ class ReplayedUsers:
 
     def find_index(self, message: SentMessage) -> int | None:
         """The index of a message that is complete, which may have context before it, or more messages after it."""
-        letters, users = message.letters, self._text.users
+        letters, user_messages = message.letters, self._text.user_messages
         whole_index = self.find_whole(letters)
         if whole_index is not None:
             return whole_index
         # With context that the agent added, or with the next message after it. Only the next two: the further
         # on, the likelier it is that the words are there by chance.
-        for index in range(self.next_index, min(self.next_index + 2, len(users))):
-            for form in users[index].forms:
+        for index in range(self.next_index, min(self.next_index + 2, len(user_messages))):
+            for form in user_messages[index].forms:
                 if len(form) >= SHORT_TEXT and form in letters:
                     return index
                 following = letters.removeprefix(form)
@@ -292,9 +301,9 @@ class ReplayedUsers:
     def find_whole(self, letters: str) -> int | None:
         """The index of the next user message that has these letters. One that the replay has passed may come next if it
         waited for the end of the turn, and others went into that, or if it was ``skipped``."""
-        following = self._text.find_user(letters, self.next_index)
+        following = self._text.find_user_message(letters, self.next_index)
         passed = self._text.find_overtaken(letters, self.next_index)
-        skipped = self._text.find_user(letters, self.skipped_indexes.start) if following is None else None
+        skipped = self._text.find_user_message(letters, self.skipped_indexes.start) if following is None else None
         if skipped is not None and skipped in self.skipped_indexes:
             passed.append(skipped)
         return next((index for index in passed if self.has_restarted or index not in self.known_indexes), following)
@@ -305,15 +314,15 @@ class ReplayedUsers:
         if not self.has_begun:
             self.first_index, self.first_letters, self.has_begun = index, letters, True
         first = self.skipped_indexes.start if self.skipped_indexes else self.next_index
-        self.skipped_indexes = range(first if self._text.users[index].is_elsewhere else index, index)
+        self.skipped_indexes = range(first if self._text.user_messages[index].is_elsewhere else index, index)
         self.known_indexes.add(index)
         self.next_index = next_index
 
     def find_restart(self, letters: str, *, is_whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that
         the agent sent. ``is_whole``: the message is complete."""
-        for index in (0, self.first_index) if self._text.users and self.has_begun else ():
-            forms = self._text.users[index].forms if index is not None else ()
+        for index in (0, self.first_index) if self._text.user_messages and self.has_begun else ():
+            forms = self._text.user_messages[index].forms if index is not None else ()
             if index is not None and index == self.first_index:
                 forms = (*forms, self.first_letters)
             if any(form == letters if is_whole else form.startswith(letters) for form in forms):
@@ -323,24 +332,24 @@ class ReplayedUsers:
     def is_whole(self, letters: str, following: str) -> bool:
         """Whether these are the letters of a user message from the next one on, or of one that begins another replay,
         and those that follow begin another message. A short one further on may be there by chance."""
-        users = self._text.users
+        user_messages = self._text.user_messages
         index = self.find_whole(letters)
         index = self.find_restart(letters) if index is None else index
         if index is None:
             return False
-        if any(form.startswith(letters + following) for user in users for form in user.forms):
+        if any(form.startswith(letters + following) for user in user_messages for form in user.forms):
             return False
         return (
             index == self.next_index
             or len(letters) >= _HALF_SHORT
-            or any(form.startswith(following) for user in users[index:] for form in user.forms)
+            or any(form.startswith(following) for user in user_messages[index:] for form in user.forms)
             or bool(self._text.find_overtaken(following, index + 1))
         )
 
     def find_end(self, message: SentMessage, index: int) -> int:
         """Where the user message with this index ends in one that begins with it, or has it as a chunk after context;
         else the end of that."""
-        forms = self._text.users[index].forms
+        forms = self._text.user_messages[index].forms
         if form := next((form for form in forms if message.letters.startswith(form)), ""):
             return len(form)
         ends = zip(message.chunks, accumulate(map(len, message.chunks)), strict=True)
@@ -350,10 +359,10 @@ class ReplayedUsers:
         """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
         or with all that follow it at once; else 0. Short messages count here: the transcript has nothing between the
         two either."""
-        if not self.next_index < len(self._text.users) or self._text.has_answer(self.next_index):
+        if not self.next_index < len(self._text.user_messages) or self._text.has_answer(self.next_index):
             return 0
         ends = {*accumulate(map(len, message.chunks))}
-        forms = self._text.users[self.next_index].forms
+        forms = self._text.user_messages[self.next_index].forms
         for form in filter(lambda form: message.letters.startswith(form, position), forms):
             end = position + len(form)
             if end in ends or self._follow_at_once(self.next_index, message.letters[end:]):
@@ -362,10 +371,10 @@ class ReplayedUsers:
 
     def _follow_at_once(self, index: int, letters: str) -> bool:
         """Whether these are the letters of the user messages after the one with this index, with nothing between."""
-        users, ends = self._text.users, {0}
-        while ends and index + 1 < len(users) and not self._text.has_answer(index + 1):
+        user_messages, ends = self._text.user_messages, {0}
+        while ends and index + 1 < len(user_messages) and not self._text.has_answer(index + 1):
             index += 1
-            forms = users[index].forms
+            forms = user_messages[index].forms
             ends = {end + len(form) for end in ends for form in forms if letters.startswith(form, end)}
             if len(letters) in ends:
                 return True

@@ -20,7 +20,7 @@ class Tail:
     """The tail of one comparison."""
 
     def __init__(self, *, is_rest_of_turn: bool = False) -> None:
-        self.user_count = 0
+        self.user_message_count = 0
         """How many user messages it has."""
         self.has_new = False
         """Whether it has words or calls that the transcript lacks."""
@@ -61,9 +61,9 @@ class Tail:
         self.has_new = True
         self.add(*updates)
 
-    def add_user(self, *updates: ComparedUpdate) -> None:
+    def add_user_message(self, *updates: ComparedUpdate) -> None:
         """Add a user message that the transcript lacks there."""
-        self.user_count += 1
+        self.user_message_count += 1
         for update in updates:
             update.is_next_turn = True
         self.add(*updates)
@@ -84,7 +84,7 @@ class Tail:
                     )
                     self._call_ends.append(replace(update, line=line))
                     self._call_ends_size += len(line)
-        self._updates, self._size, self.user_count = [], 0, 0
+        self._updates, self._size, self.user_message_count = [], 0, 0
         self._tail_number += 1
         self.is_rest_of_turn, self.completes_turn = is_rest_of_turn, completes_turn
         self.has_new = self.follows_rewording = self.has_next_turn = False
@@ -100,7 +100,7 @@ class Tail:
 
     def add_turn(self, user_updates: list[ComparedUpdate], later_tail: "Tail") -> None:
         """Add a user message and what has come since that."""
-        self.user_count += 1 + later_tail.user_count
+        self.user_message_count += 1 + later_tail.user_message_count
         self.add(*user_updates, *later_tail._updates)
 
     def keep_greeting(self) -> None:

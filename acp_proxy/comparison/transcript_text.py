@@ -44,8 +44,8 @@ _COMMANDS = re.compile(
 """Slash commands that take back a part of the conversation."""
 
 
-class User(Struct):
-    """A user message, which begins a turn."""
+class UserMessage(Struct):
+    """A user message, which begins a turn. Variables call it ``user``."""
 
     forms: list[str]
     """Its letters, as it was sent and as the agent echoed it."""
@@ -115,7 +115,7 @@ class TranscriptText:
         self.words = ""
         """The letters of all agent messages, in order; empty if the transcript is too long."""
         self.thoughts = ""
-        self.users: list[User] = []
+        self.user_messages: list[UserMessage] = []
         self.calls: list[RecordedCall] = []
         self.calls_by_id: dict[str, list[int]] = {}
         self.calls_by_title: dict[str, list[int]] = {}
@@ -133,7 +133,7 @@ class TranscriptText:
         self.compactions: dict[bytes, int] = {}
         """The turns that have a compaction, by the digest of each of its updates."""
         self.ids: dict[tuple[str, bytes], str] = {}
-        """By ``User.key``: the ids of the user's messages in the agent's replays, as the transcript notes them."""
+        """By ``UserMessage.key``: the ids of these messages in the agent's replays, as the transcript notes them."""
         self.forked_at = 0
         """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
@@ -144,7 +144,7 @@ class TranscriptText:
         """The last turn in which the agent said or did anything, beside remarks; 0 if there is none."""
         self.last_thought = ""
         """The letters of the thought with which the transcript ends, apart from prompts that wait, if it does."""
-        self.queued: list[User] = []
+        self.queued: list[UserMessage] = []
         """The prompts without an answer that an agent which echoes prompts has not echoed yet."""
         self._overtaken: list[int] = []
         self._by_letters: dict[str, list[int]] = {}
@@ -153,17 +153,17 @@ class TranscriptText:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was said and no tool was called."""
-        return not (self.words or self.users or self.calls)
+        return not (self.words or self.user_messages or self.calls)
 
     @property
-    def has_only_first_user(self) -> bool:
+    def has_only_first_user_message(self) -> bool:
         """Whether it has one user message and nothing else: an agent has answered a load after its first message."""
-        return len(self.users) == 1 and not (self.words or self.calls)
+        return len(self.user_messages) == 1 and not (self.words or self.calls)
 
     @property
     def is_masked(self) -> bool:
         """Whether secrets were masked in what was said."""
-        forms = (form for user in self.users for form in user.forms)
+        forms = (form for user in self.user_messages for form in user.forms)
         return any(MASK in text for text in (self.words, self.thoughts, *forms, *self.calls_by_title))
 
     def has_update(self, update: object) -> bool:
@@ -175,14 +175,14 @@ class TranscriptText:
         if role is Role.THOUGHT:
             return content in self.thoughts
         if role is Role.USER:
-            return any(content in form for user in self.users for form in user.forms)
+            return any(content in form for user in self.user_messages for form in user.forms)
         return (
             acp.text(update, "title") in self.calls_by_title
             if kind in update_kinds.CALLS
             else digest(update) in self.other_digests
         )
 
-    def find_user(self, letters: str, start: int) -> int | None:
+    def find_user_message(self, letters: str, start: int) -> int | None:
         """The index of the first user message, from index ``start`` on, that has these letters."""
         indexes = self._by_letters.get(letters, ())
         following = bisect_right(indexes, start - 1)
@@ -193,32 +193,35 @@ class TranscriptText:
         return [
             index
             for index in self._overtaken
-            if index < start <= self.users[index].overtaken_by + 1 and letters in self.users[index].forms
+            if index < start <= self.user_messages[index].overtaken_by + 1
+            and letters in self.user_messages[index].forms
         ]
 
     def find_span(self, turn: int) -> tuple[int, int]:
         """The letters of a turn: the positions of its first one and of the one after its last."""
-        start = self.users[turn - 1].start if turn else 0
-        return start, self.users[turn].start if turn < len(self.users) else len(self.words)
+        start = self.user_messages[turn - 1].start if turn else 0
+        return start, self.user_messages[turn].start if turn < len(self.user_messages) else len(self.words)
 
     def find_latest_end(self, turn: int) -> int:
         """The position at which a turn ends at the latest: the next prompt may have waited for its end."""
         turn = self._find_last_turn(turn)
-        return self.users[turn].latest_start if turn < len(self.users) else len(self.words)
+        return self.user_messages[turn].latest_start if turn < len(self.user_messages) else len(self.words)
 
     def find_calls(self, turn: int) -> range:
         """The indexes of a turn's tool calls."""
-        start = self.users[turn - 1].call_index if turn else 0
-        return range(start, self.users[turn].call_index if turn < len(self.users) else len(self.calls))
+        start = self.user_messages[turn - 1].call_index if turn else 0
+        return range(start, self.user_messages[turn].call_index if turn < len(self.user_messages) else len(self.calls))
 
     def find_latest_calls(self, turn: int) -> range:
         """The indexes of the tool calls that a turn may have: the next prompt may have waited for its end."""
-        start, turn = self.users[turn - 1].call_index if turn else 0, self._find_last_turn(turn)
-        return range(start, self.users[turn].latest_call_index if turn < len(self.users) else len(self.calls))
+        start, turn = self.user_messages[turn - 1].call_index if turn else 0, self._find_last_turn(turn)
+        return range(
+            start, self.user_messages[turn].latest_call_index if turn < len(self.user_messages) else len(self.calls)
+        )
 
     def _find_last_turn(self, turn: int) -> int:
         """The turn after which this one ends: that of the last words into the turn that it waited for."""
-        return max(turn, self.users[turn - 1].overtaken_by + 1) if turn else 0
+        return max(turn, self.user_messages[turn - 1].overtaken_by + 1) if turn else 0
 
     @property
     def is_interrupted(self) -> bool:
@@ -311,12 +314,14 @@ class TranscriptText:
         for index, call in enumerate(self.calls):
             if call.title is not None:
                 self.calls_by_title.setdefault(call.title, []).append(index)
-        for index, user in enumerate(self.users):
+        for index, user in enumerate(self.user_messages):
             for form in user.forms:
                 self._by_letters.setdefault(form, []).append(index)
-        self._overtaken = [index for index, user in enumerate(self.users) if user.overtaken_by >= 0]
-        self.last_begun = next((turn for turn in range(len(self.users), 0, -1) if not self.users[turn - 1].waits), 0)
-        last_answered = next(filter(self._has_more_than_remarks, range(len(self.users), 0, -1)), 0)
+        self._overtaken = [index for index, user in enumerate(self.user_messages) if user.overtaken_by >= 0]
+        self.last_begun = next(
+            (turn for turn in range(len(self.user_messages), 0, -1) if not self.user_messages[turn - 1].waits), 0
+        )
+        last_answered = next(filter(self._has_more_than_remarks, range(len(self.user_messages), 0, -1)), 0)
         self.last_answered = min(last_answered, self.last_begun)  # prompts that wait have no answer yet
 
 
@@ -333,43 +338,43 @@ class TextBuilder:
         """The letters of the user message that the agent is sending."""
         self._quiet_runs: set[str] = set()
         """The runs in whose turn the agent has sent nothing but user messages yet."""
-        self._open_prompts: list[User] = []
+        self._open_prompts: list[UserMessage] = []
         """The prompts without an answer."""
         self._run_id = ""
         """The run that wrote the last entry."""
         self._chunk_size = 0
         """How many letters the last chunk of the agent's words had."""
-        self._steering_messages: list[User] = []
+        self._steering_messages: list[UserMessage] = []
         """The user's words into a turn that has not ended."""
         self._ends_in_thought = False
         """Whether nothing has followed the last thought but prompts that wait."""
         self._is_opened_anew = False
         """Whether the agent has opened a new session for a prompt that it had refused."""
-        self._abandoned_prompts: list[User] = []
+        self._abandoned_prompts: list[UserMessage] = []
         """Prompts from before the session was opened again; they may never be answered."""
-        self._earlier_abandoned_prompts: list[User] = []
+        self._earlier_abandoned_prompts: list[UserMessage] = []
         """Prompts from before the session was opened the time before: others after them in the same window may
         wait."""
 
     def add(self, entry: Entry) -> None:
         """Add the next entry of the transcript."""
         if entry.run != self._run_id:
-            self._end_user()  # the message was the other run's
+            self._end_user_message()  # the message was the other run's
         self._run_id = entry.run
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
         if rewinds.is_rewind(entry):
-            self._text.taken_back_at = self._text.rewound_at = len(self._text.users)
+            self._text.taken_back_at = self._text.rewound_at = len(self._text.user_messages)
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._add_prompt(acp.member(params, "prompt"))
-            self._text.users[-1].key = entry.request_key
+            self._text.user_messages[-1].key = entry.request_key
             self._overtake(is_own=False)
         elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
             for user in self._open_prompts:
                 user.is_cancelled = True
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
-            self._steering_messages.append(self._add_user(acp.member(params, "prompt")))
-            self._text.users[-1].key = entry.request_key
+            self._steering_messages.append(self._add_user_message(acp.member(params, "prompt")))
+            self._text.user_messages[-1].key = entry.request_key
             self._overtake(is_own=True)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             self._end_prompts(entry.request_key)
@@ -378,7 +383,7 @@ class TextBuilder:
         elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:
             self._fail_prompt()
         elif entry.note is not None and entry.note.get("type") == NoteType.OPENED:
-            self._end_user()
+            self._end_user_message()
             self._reopen(entry, entry.note.get("method"))
         elif entry.note is not None and entry.note.get("type") == NoteType.REPLAY:
             self._text.ids |= rewinds.read_given_ids(entry.note)
@@ -402,12 +407,12 @@ class TextBuilder:
         row = update_kinds.find(kind)
         role, compared_by = row.role, row.compared_by
         if compared_by is ComparedBy.TAKES_BACK:
-            self._text.taken_back_at = len(self._text.users)
+            self._text.taken_back_at = len(self._text.user_messages)
         if kind is None or not isinstance(update, dict) or not update_kinds.is_conversation(kind):
             return
         message_key = (kind, acp.text(update, "messageId"))
         if message_key != self._message_key:
-            self._end_user()
+            self._end_user_message()
             self._message_key = message_key
             if role is Role.THOUGHT:
                 self._thought_position = self._thought_size
@@ -432,11 +437,11 @@ class TextBuilder:
         elif compared_by is not ComparedBy.WHAT_FOLLOWS:
             self._text.other_digests.add(digest(update))
             if compared_by is ComparedBy.TAKES_BACK:
-                self._text.compactions[digest(update)] = len(self._text.users)
+                self._text.compactions[digest(update)] = len(self._text.user_messages)
 
     def finish(self) -> TranscriptText:
         """The finished ``TranscriptText``. Nothing may be added after this."""
-        self._end_user()
+        self._end_user_message()
         text = self._text
         live_prompts = [
             user for user in (*self._earlier_abandoned_prompts, *self._abandoned_prompts) if not user.is_cancelled
@@ -452,7 +457,7 @@ class TextBuilder:
             for call in text.calls[user.latest_call_index :]:
                 call.is_over = call.is_over and user.run not in (None, call.run)
         unanswered += self._steering_messages if unanswered else []
-        text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
+        text.is_unfinished = bool(text.user_messages) and any(user is text.user_messages[-1] for user in unanswered)
         text.queued = self._find_queued()
         text.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not text.is_too_long:
@@ -462,13 +467,13 @@ class TextBuilder:
         return text
 
     @property
-    def _open_prompts_of_run(self) -> list[User]:
+    def _open_prompts_of_run(self) -> list[UserMessage]:
         """The prompts without an answer of the run that wrote the last entry: what the agent says in one window answers
         no prompt of another."""
         return self._select_run(self._open_prompts, self._run_id)
 
     @property
-    def _all_unanswered(self) -> list[User]:
+    def _all_unanswered(self) -> list[UserMessage]:
         return [*self._earlier_abandoned_prompts, *self._abandoned_prompts, *self._open_prompts]
 
     @property
@@ -476,9 +481,9 @@ class TextBuilder:
         """Whether the last update was a thought."""
         return self._message_key is not None and update_kinds.find(self._message_key[0]).role is Role.THOUGHT
 
-    def _find_queued(self) -> list[User]:
+    def _find_queued(self) -> list[UserMessage]:
         """The last open prompts, if the prompt before them has an echo: agents that echo echo each prompt."""
-        prompts = [user for user in self._text.users if user.key is not None]
+        prompts = [user for user in self._text.user_messages if user.key is not None]
         first = next((count for count in range(len(prompts), 0, -1) if prompts[count - 1].is_echoed), len(prompts))
         queued = prompts[first:]
         return queued if all(any(user is open_user for open_user in self._open_prompts) for user in queued) else []
@@ -486,11 +491,11 @@ class TextBuilder:
     def _begin_message(self, chunk: str | None = None) -> None:
         """Begin an agent message. ``chunk``: the letters of one that continues another; outside turns, such chunks are
         messages of their own. A turn made elsewhere may also have come in short chunks, in which answers are alike."""
-        is_elsewhere = bool(self._text.users) and self._text.users[-1].is_elsewhere
+        is_elsewhere = bool(self._text.user_messages) and self._text.user_messages[-1].is_elsewhere
         if chunk is not None and is_elsewhere and max(len(chunk), self._chunk_size) < SHORT_TEXT:
             return
         self._text.message_positions.append(self._size)
-        if self._text.users and not self._open_prompts_of_run and not is_elsewhere:
+        if self._text.user_messages and not self._open_prompts_of_run and not is_elsewhere:
             self._text.remark_positions.add(self._size)
 
     def _add_words(self, new_letters: str) -> None:
@@ -505,19 +510,19 @@ class TextBuilder:
             self._thoughts.append(new_letters)
 
     def _add_prompt(self, blocks: object) -> None:
-        user = self._add_user(blocks)
+        user = self._add_user_message(blocks)
         items = blocks if isinstance(blocks, list) else []
         user.takes_back = takes_back(next((text for item in items if (text := acp.text(item, "text"))), ""))
         if user.takes_back:
-            self._text.taken_back_at = len(self._text.users)
+            self._text.taken_back_at = len(self._text.user_messages)
         self._ends_in_thought &= bool(self._open_prompts)
         if all(other.is_cancelled for other in self._open_prompts_of_run):  # else it waits for the end of the turn
             self._quiet_runs.add(self._run_id)
         self._open_prompts.append(user)
 
-    def _add_user(self, blocks: object) -> User:
+    def _add_user_message(self, blocks: object) -> UserMessage:
         """Add a user message that the client sent: a prompt, or words into a running turn."""
-        self._end_user()
+        self._end_user_message()
         self._message_key = None
         items = blocks if isinstance(blocks, list) else []
         user = self._begin_turn("".join(map(block_letters, items)), is_elsewhere=False)
@@ -530,19 +535,19 @@ class TextBuilder:
     def _overtake(self, *, is_own: bool) -> None:
         """The user's last words come before prompts that wait for the end of a turn. ``is_own``: those of the same run;
         else of others, since another window does not wait for it."""
-        prompts: dict[str, list[User]] = {}
+        prompts: dict[str, list[UserMessage]] = {}
         for user in self._all_unanswered:
             if user.run is not None:
                 prompts.setdefault(user.run, []).append(user)
         for run, unanswered in prompts.items():
             for user in unanswered[1:] if (run == self._run_id) is is_own else ():
-                user.overtaken_by = len(self._text.users) - 1
+                user.overtaken_by = len(self._text.user_messages) - 1
 
     def _reopen(self, note: Entry, method: object) -> None:
         """The session was opened again. A load in a turn ends only cancelled prompts, and those of another process. The
         prompts that a fork has copied are answered in its parent."""
         prompts, self._open_prompts = self._open_prompts, []
-        abandoned: list[User] = []
+        abandoned: list[UserMessage] = []
         for user in prompts:
             is_ours = user.run == note.run
             (self._open_prompts if is_ours and not user.is_cancelled and method != acp.FORK else abandoned).append(user)
@@ -553,11 +558,11 @@ class TextBuilder:
             self._abandoned_prompts = abandoned
         self._is_opened_anew = note.note is not None and ANEW in note.note and bool(self._open_prompts)
         if method == acp.FORK:
-            self._text.forked_at = len(self._text.users)
+            self._text.forked_at = len(self._text.user_messages)
 
     def _fail_prompt(self) -> None:
         """The agent has ended before it answered the oldest prompt. It may have finished that turn, without us."""
-        self._end_user()
+        self._end_user_message()
         self._message_key = None
         self._abandoned_prompts += (failed := self._open_prompts[:1])
         del self._open_prompts[:1]
@@ -567,14 +572,14 @@ class TextBuilder:
             user.latest_start = self._size
 
     def _end_prompts(self, key: tuple[str, bytes]) -> None:
-        """The prompt with this ``User.key`` has its answer. If it was taken back while its turn ran, there is none."""
-        self._end_user()
+        """The prompt with this ``UserMessage.key`` has its answer. If it was taken back in its turn, there is none."""
+        self._end_user_message()
         self._message_key, self._ends_in_thought = None, False
         unanswered = next(
             (
-                users
-                for users in (self._open_prompts, self._abandoned_prompts, self._earlier_abandoned_prompts)
-                if any(user.key == key for user in users)
+                user_messages
+                for user_messages in (self._open_prompts, self._abandoned_prompts, self._earlier_abandoned_prompts)
+                if any(user.key == key for user in user_messages)
             ),
             self._open_prompts,
         )
@@ -590,9 +595,9 @@ class TextBuilder:
             self._quiet_runs.add(key[0])
 
     @staticmethod
-    def _select_run(users: list[User], run: str | None) -> list[User]:
+    def _select_run(user_messages: list[UserMessage], run: str | None) -> list[UserMessage]:
         """The prompts of one run: those of another do not wait for its turns."""
-        return [user for user in users if user.run == run]
+        return [user for user in user_messages if user.run == run]
 
     def _note_waiting(self) -> None:
         """In each process, the first prompt without an answer has begun a turn, and the others may wait for its end."""
@@ -602,14 +607,14 @@ class TextBuilder:
                 user.waits = user.run in busy
                 busy.add(user.run)
 
-    def _move_waiting(self, users: list[User]) -> None:
+    def _move_waiting(self, user_messages: list[UserMessage]) -> None:
         """The turns of these prompts have not begun yet."""
-        for user in users:
+        for user in user_messages:
             user.latest_start, user.latest_call_index = self._size, len(self._text.calls)
 
-    def _begin_turn(self, form: str, *, is_elsewhere: bool) -> User:
+    def _begin_turn(self, form: str, *, is_elsewhere: bool) -> UserMessage:
         calls, thoughts = len(self._text.calls), self._thought_size
-        user = User(
+        user = UserMessage(
             [form],
             start=self._size,
             latest_start=self._size,
@@ -619,10 +624,10 @@ class TextBuilder:
             takes_back=False,
             is_elsewhere=is_elsewhere,
         )
-        self._text.users.append(user)
+        self._text.user_messages.append(user)
         return user
 
-    def _end_user(self) -> None:
+    def _end_user_message(self) -> None:
         """End a user message that the agent sent: an echo of a prompt, or a message from another client."""
         if not self._user_chunks:
             return
@@ -646,7 +651,7 @@ class TextBuilder:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return
-        text, turn = self._text, len(self._text.users)
+        text, turn = self._text, len(self._text.user_messages)
         known_indexes = text.calls_by_id.get(id)
         if known_indexes and (kind != update_kinds.TOOL_CALL or text.calls[known_indexes[-1]].turn_number == turn):
             call = text.calls[known_indexes[-1]]

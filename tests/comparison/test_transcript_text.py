@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from acp_proxy.comparison.transcript_text import (
     TextBuilder,
     TranscriptText,
-    User,
+    UserMessage,
     block_letters,
     digest,
     fold_letters,
@@ -45,7 +45,7 @@ def of(*entries: Entry) -> TranscriptText:
 
 
 def forms(past: TranscriptText) -> list[list[str]]:
-    return [user.forms for user in past.users]
+    return [user.forms for user in past.user_messages]
 
 
 def test_words_and_thoughts_are_letters_in_order_however_they_are_chunked() -> None:
@@ -84,14 +84,14 @@ def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
 )
 def test_a_prompt_and_its_echo_are_one_message(echo: list[dict[str, object]]) -> None:
     past = of(prompt_entry("look at @a.py"), *map(updated, echo), updated(agent("I see.")), answer())
-    assert len(past.users) == 1
-    assert "lookat@a.py" in past.users[0].forms
+    assert len(past.user_messages) == 1
+    assert "lookat@a.py" in past.user_messages[0].forms
 
 
 def test_after_the_agents_words_only_the_prompts_text_is_an_echo() -> None:
     said = [prompt_entry("a"), updated(agent("b"))]
-    assert len(of(*said, updated(user("a")), updated(agent("c")), answer()).users) == 1
-    assert len(of(*said, updated(user("steer")), updated(agent("c")), answer()).users) == 2
+    assert len(of(*said, updated(user("a")), updated(agent("c")), answer()).user_messages) == 1
+    assert len(of(*said, updated(user("steer")), updated(agent("c")), answer()).user_messages) == 2
 
 
 def test_an_echo_belongs_to_the_queued_prompt_with_its_text_or_to_the_first_one() -> None:
@@ -138,12 +138,12 @@ def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
     params = entry.value["params"]  # type: ignore[index]
     params["prompt"].append(image)
     past = of(entry)
-    assert past.users[0].forms == ["look" + block_letters(image), "look"]
+    assert past.user_messages[0].forms == ["look" + block_letters(image), "look"]
 
 
 def test_a_user_message_without_a_prompt_was_made_elsewhere() -> None:
     past = of(prompt_entry("a"), updated(agent("b")), answer(), updated(user("c")), updated(agent("d")))
-    assert [user.is_elsewhere for user in past.users] == [False, True]
+    assert [user.is_elsewhere for user in past.user_messages] == [False, True]
 
 
 def test_a_prompt_that_will_not_be_answered_has_no_echo_and_is_unfinished() -> None:
@@ -222,7 +222,7 @@ def test_an_image_from_the_agent_counts_as_a_finished_call() -> None:
 def test_some_commands_take_something_back(text: str) -> None:
     assert takes_back(text)
     past = transcript("> a", "b", f"> {text}", "Done.")
-    assert [user.takes_back for user in past.users] == [False, True]
+    assert [user.takes_back for user in past.user_messages] == [False, True]
     assert past.taken_back_at == 2
 
 
@@ -243,7 +243,7 @@ def test_a_compaction_takes_back_everything_before_it() -> None:
 
 def test_the_next_user_message_with_given_letters_is_found_from_any_place_on() -> None:
     past = transcript("> ok", "a", "> no", "b", "> ok", "c")
-    assert [past.find_user("ok", start) for start in range(4)] == [0, 2, 2, None]
+    assert [past.find_user_message("ok", start) for start in range(4)] == [0, 2, 2, None]
 
 
 def test_states_and_plans_do_not_count() -> None:
@@ -270,7 +270,7 @@ def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], updates: lis
     for update in updates:
         builder.add_update(update)
     past = builder.finish()
-    assert all(past.find_span(turn) for turn in range(len(past.users) + 1))
+    assert all(past.find_span(turn) for turn in range(len(past.user_messages) + 1))
 
 
 @pytest.mark.parametrize(
@@ -314,8 +314,8 @@ def test_a_prompt_waits_in_its_window_although_two_more_windows_have_opened_the_
     past = of(
         *waiting, *of_run("b", opened("b"), prompt_entry("three")), *of_run("c", opened("c"), prompt_entry("four"))
     )
-    assert [user.waits for user in past.users] == [False, True, False, False]
-    assert past.users[1].overtaken_by == 3
+    assert [user.waits for user in past.user_messages] == [False, True, False, False]
+    assert past.user_messages[1].overtaken_by == 3
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
@@ -334,21 +334,21 @@ def test_the_cost_grows_with_the_prompts_that_many_windows_left(
 
 def test_a_prompt_does_not_wait_for_a_cancelled_one_from_before_the_session_was_opened_again() -> None:
     past = of(prompt_entry("one"), cancel(), opened(), prompt_entry("two", id=2), updated(agent("Two.")))
-    assert (past.users[1].start, past.users[1].latest_start) == (0, 0)
+    assert (past.user_messages[1].start, past.user_messages[1].latest_start) == (0, 0)
 
 
 def test_what_follows_a_prompt_that_was_never_answered_and_its_successors_turn_was_said_elsewhere() -> None:
     past = of(
         prompt_entry("a", id=1), cancel(), prompt_entry("b", id=2), updated(agent("B")), answer(2), updated(user("c"))
     )
-    assert [user.is_elsewhere for user in past.users] == [False, False, True]
+    assert [user.is_elsewhere for user in past.user_messages] == [False, False, True]
 
 
 def test_an_empty_transcript_has_no_message() -> None:
     assert not of().has_message("Itismended,allofit.", 0)
 
 
-class CountedUsers(list[User]):
+class CountedUserMessages(list[UserMessage]):
     """Counts how often one is looked up."""
 
     lookups = 0
@@ -363,6 +363,6 @@ def test_prompts_that_wait_are_looked_up_a_few_times() -> None:
         entry for id in range(100) for entry in (prompt_entry(f"{id}", id=id), updated(agent("Done.")), answer(id=id))
     ]
     past = of(*talk, *[prompt_entry("wait", id=id) for id in range(100, 400)])
-    past.users = users = CountedUsers(past.users)
+    past.user_messages = user_messages = CountedUserMessages(past.user_messages)
     compare_replay(past, *[said for id in range(100) for said in (f"> {id}", "Done.")])
-    assert users.lookups < 100 * 50
+    assert user_messages.lookups < 100 * 50

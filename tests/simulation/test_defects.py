@@ -18,7 +18,7 @@ from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, User, block_letters
+from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, UserMessage, block_letters
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy import handover_lines, session_list
 from acp_proxy.proxy.load.load import ComparedReplay
@@ -194,7 +194,7 @@ def _send_the_handover_record_with_commands(patch: Patch) -> None:
 
 def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
     patch.setattr(TranscriptText, "find_latest_calls", TranscriptText.find_calls)
-    patch.setattr(User, "find_turn_call", lambda self, next_call: self.call_index)
+    patch.setattr(UserMessage, "find_turn_call", lambda self, next_call: self.call_index)
 
 
 def _believe_the_transcript(patch: Patch) -> None:

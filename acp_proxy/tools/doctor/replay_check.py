@@ -122,8 +122,8 @@ def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
 def _list_losses(comparison: Comparison) -> Iterator[str]:
     text, spans = comparison.text, comparison.place.spans.merge_all
     known_length = sum(end - start for start, end in spans)
-    if comparison.user_count < len(text.users):
-        yield "some of the user's words" if comparison.user_count else "the user's words"
+    if comparison.user_message_count < len(text.user_messages):
+        yield "some of the user's words" if comparison.user_message_count else "the user's words"
     if known_length < len(text.words):
         yield "some of the agent's words" if known_length else "the agent's words"
     missing_calls = len(text.calls) - len(comparison.place.calls.known_indexes)
