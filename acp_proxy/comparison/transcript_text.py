@@ -449,10 +449,8 @@ class TextBuilder:
         for run in {user.run for user in live_prompts} - {None}:
             self._move_waiting(self._select_run(live_prompts, run)[1:])
         self._note_waiting()
-        unanswered = [
-            *self._abandoned_prompts,
-            *self._open_prompts,
-        ]  # a window that was left earlier has probably ended
+        # Without the earlier abandoned ones: a window that was left earlier has probably ended.
+        unanswered = [*self._abandoned_prompts, *self._open_prompts]
         for user in (user for user in unanswered if not user.has_failed):
             for call in text.calls[user.latest_call_index :]:
                 call.is_over = call.is_over and user.run not in (None, call.run)

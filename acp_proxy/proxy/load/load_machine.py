@@ -202,11 +202,11 @@ class LoadMachine:
                 last_replay = find_last_replay(lines[cancelled_count:])
             load.uncompared.replace(last_replay)
         rest_lines: list[bytes] = []  # None: there is no earlier replay, so all is of this one
-        if (
-            load.earlier_first_line == b""
-        ):  # nothing came before that answer: all is of that replay, as this one's is late
+        if load.earlier_first_line == b"":
+            # Nothing of that came before its answer: all is of it, and this load's own comes after this answer.
             rest_lines = load.uncompared.lines
-        elif load.earlier_first_line is not None:  # what comes before such a line again is the rest of that replay
+        elif load.earlier_first_line is not None:
+            # It ends where such a line comes again.
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
             count = count_rest(load.uncompared.items, load.earlier_first_line)
             rest_lines = load.uncompared.lines[:count]
