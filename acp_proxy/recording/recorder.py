@@ -13,8 +13,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TypeVar, assert_never
 
 from acp_proxy.errors import errno_name
@@ -297,15 +297,21 @@ class Recorder:
         with self._adding_lock:
             batch, self._unwritten, self._unwritten_bytes = self._unwritten, deque(), 0
         count = len(batch)
-        while batch or self._sessions.has_gaps:
-            try:
+        while batch:  # a bug costs what was taken from it
+            with self._warn_of_bug():
                 self._write_batch(batch)
-                self._sessions.append_gap_notes()
-                break
-            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
-                self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
+        with self._warn_of_bug():
+            self._sessions.append_gap_notes()
         self._written_count += count
         self._progress.move()
+
+    @contextmanager
+    def _warn_of_bug(self) -> Iterator[None]:
+        """Warn of an exception, since the conversation must not suffer from a bug in the recorder."""
+        try:
+            yield
+        except Exception as bug:  # noqa: BLE001 - whatever it is
+            self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
         """Write what was added, with one write for each run of entries of one session."""

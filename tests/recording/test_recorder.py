@@ -13,10 +13,12 @@ from acp_proxy.proxy.effects import (
     BeginTranscript,
     EndTurn,
     IdentifyAgent,
+    RecordGap,
     RecordMessage,
     RecordNote,
     RecordUpdates,
 )
+from acp_proxy.recording.recorded_sessions import RecordedSessions
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
@@ -75,6 +77,25 @@ def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(record
     answer, note = recording.read_entries()
     assert (answer["peer"], answer["of"], answer["value"]) == (Peer.AGENT, "session/prompt", {"id": 1, "result": {}})
     assert (note["peer"], note["note"]) == (None, {"type": "closed"})
+
+
+def test_a_bug_in_noting_a_gap_is_warned_of_once_and_the_writer_goes_on(
+    recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording.begin()
+    append_gap_notes, bugs = RecordedSessions.append_gap_notes, [RuntimeError("a bug")] * 3
+
+    def stumble(sessions: RecordedSessions) -> None:
+        if bugs:
+            raise bugs.pop()
+        append_gap_notes(sessions)
+
+    monkeypatch.setattr(RecordedSessions, "append_gap_notes", stumble)
+    recording.write(RecordGap("s", "EIO"))
+    assert recording.warnings == ["internal error, something was not recorded: RuntimeError: a bug"]
+    bugs.clear()
+    recording.write(chunk_to_record("1"))
+    assert recording.read_texts_and_notes() == ["gap", "1"]
 
 
 def test_unread_updates_are_kept_line_by_line(recording: RecorderHarness) -> None:
