@@ -80,7 +80,7 @@ class ComparedBy(enum.Enum):
 
 
 class Form(enum.Enum):
-    """How a kind is replayed. A full replay to a client of version 1 sends everything ``AS_IT_CAME``, except for the
+    """How a kind is replayed. For ``--replay full``, a client of version 1 gets all ``AS_IT_CAME``, except for the
     last two."""
 
     AS_IT_CAME = enum.auto()
@@ -157,7 +157,7 @@ better than lost."""
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
-STATES = frozenset(kind.name for kind in KINDS if kind.role is Role.STATE)
+_STATE_KINDS = frozenset(kind.name for kind in KINDS if kind.role is Role.STATE)
 CALLS = frozenset(kind.name for kind in KINDS if kind.role is Role.CALL and kind.v1 is not None)
 """The kinds about a tool call in version 1."""
 CHUNK_OF = {kind.name: kind.chunk for kind in KINDS if kind.chunk is not None}
@@ -191,7 +191,7 @@ def find_v2_role(name: str | None) -> Role:
 
 def is_conversation(name: str | None) -> bool:
     """Whether updates of this kind are part of the conversation rather than state."""
-    return name not in STATES
+    return name not in _STATE_KINDS
 
 
 def find_allowed(client_capabilities: object) -> frozenset[str]:

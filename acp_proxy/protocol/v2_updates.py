@@ -16,6 +16,9 @@ FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
 _STATUSES = {"cancelled": "failed", "paused": "in_progress"}
 _FENCE = "```"
 
+_SAYS_NOTHING = {"sessionUpdate": update_kinds.PLAN}
+"""Stands for an update that proves nothing: of a plan, nothing is compared."""
+
 
 def as_v1(update: object) -> object:
     """An update as version 1 would have it, to compare it with what is known; other updates as they are."""
@@ -30,7 +33,7 @@ def as_v1(update: object) -> object:
     if kind.name == update_kinds.TOOL_CALL_CHUNK:
         return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
     if kind.compared_by is ComparedBy.WHAT_FOLLOWS and kind.name != update_kinds.PLAN:
-        return {"sessionUpdate": update_kinds.PLAN}  # version 1 has no such kind, and of a plan nothing is compared
+        return _SAYS_NOTHING  # version 1 has no such kind
     return update
 
 
@@ -49,7 +52,7 @@ def all_as_v1(updates: list[object]) -> list[object]:
         indexes = by_message.setdefault((update_kinds.CHUNK_OF.get(kind, kind), acp.text(update, "messageId")), [])
         if kind in update_kinds.CHUNK_OF and isinstance(update, Mapping) and "content" in update:
             for index in indexes:
-                v1_updates[index] = {"sessionUpdate": update_kinds.PLAN}  # of which nothing is compared
+                v1_updates[index] = _SAYS_NOTHING
             indexes.clear()
         if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
             indexes.append(len(v1_updates))

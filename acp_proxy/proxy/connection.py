@@ -293,6 +293,7 @@ class Connection:
 
     def _decide_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
+        # First of all, since such an update may pass unparsed, too.
         if self._session_entries.is_recording and any(HANDOVER_RECORD_BYTES in line for line in lines):
             lines = [remaining for line in lines if (remaining := handover_lines.without_title(line)) is not None]
         next_index, count = 0, len(lines)
@@ -332,9 +333,9 @@ class Connection:
             session_id = open_request.session_id
         if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
             return []  # ``Handovers.remove_handover_record`` decides on an update
-        return self._decide_taken(self._handovers.take_partial_handover_record(session_id))
+        return self._decide_released(self._handovers.take_partial_handover_record(session_id))
 
-    def _decide_taken(self, lines: list[bytes]) -> list[Effect]:
+    def _decide_released(self, lines: list[bytes]) -> list[Effect]:
         """Updates that turned out to repeat no record. If one is decided on later, so are the rest: until then they
         wait once more."""
         effects: list[Effect] = []
@@ -405,7 +406,7 @@ class Connection:
         if session_id is not None and self._handovers.may_repeat_handover_record(session_id):
             remaining = self._handovers.remove_handover_record(session_id, line, message)
             if remaining != [line]:
-                return self._decide_taken(remaining)
+                return self._decide_released(remaining)
         return self._handle_visible_update(session_id, line, message)
 
     def _handle_visible_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
@@ -566,7 +567,7 @@ class Connection:
     def _end(self, reason: str, advice: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
-        effects = self._decide_taken(self._handovers.take_partial_handover_records())
+        effects = self._decide_released(self._handovers.take_partial_handover_records())
         for session_id, id in self._session_entries.sessions.list_accepted_prompts():
             effects += self._late_and_turn_updates.release_turn_of_session(session_id)
             effects += self._session_entries.fail_prompt(session_id, reason, id)

@@ -63,9 +63,9 @@ class PassThrough:
         self._prefix = acp.UPDATE_PREFIX + b'"'
         """How its updates begin."""
         self._parsed_if_contains: tuple[bytes, ...] = ()
-        """What an update of it contains that must be parsed: one of these bytes is in it."""
+        """An update of this session that contains any of these bytes must be parsed."""
         self._is_allowed = False
-        """Whether its other updates pass. False also if that is not known."""
+        """Whether the others pass. False also if that is not known."""
 
     def try_admit_updates(self, data: bytes) -> str | None:
         """Decide whether whole lines of the agent may pass unparsed. Returns the session whose updates they all are,

@@ -327,7 +327,7 @@ class Recorder:
             since = since if parts else stamp
             match effect:
                 case RecordMessage() if self._sessions.is_imported_elsewhere(session_id):
-                    pass
+                    pass  # before the import's note there are no ``RecordUpdates``, since its load is open
                 case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_plain(raw)
                     parts += file_format.encode_message_parts(

@@ -23,8 +23,8 @@ from acp_proxy.transcript.chunk_runs import AlikeChunks
 
 
 class _WaitingLine(Struct):
-    """A line that waits for the output of terminals, which are in ``run``. ``is_awaited``: there is no line yet, since
-    a permission request asked about a call that has not come."""
+    """A line that waits for the output of the terminals of one connection, ``run``. ``is_awaited``: no line yet,
+    since a permission request asked about a call that has not come."""
 
     line: bytes
     run: str | None = None

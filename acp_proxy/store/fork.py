@@ -24,9 +24,9 @@ from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.rewinds import Point
 
 CONTINUED_RUN = "copied"
-"""The run of the note that ends the copy of another agent's session."""
+"""The run of the note that ends the copy of another agent's session. Frozen, since transcripts have it."""
 _FORK_RUN = "forked"
-"""The run of the notes at a fork's beginning, since no connection sent them."""
+"""The run of the notes at a fork's beginning, since no connection sent them. Frozen, too."""
 
 
 def create(
