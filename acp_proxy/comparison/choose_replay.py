@@ -30,9 +30,9 @@ class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
     client that wants the past, and the reason in words.
 
-    The rows are in the order of the decision: the first that fits holds. The numbers are frozen: transcripts have them,
-    and older versions read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then no
-    transcript notes it.
+    The rows are in the order in which the code below and ``proxy/load`` ask: the first that fits holds. Nothing reads
+    that from here. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4 stand for two
+    rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
     # Applied by ``proxy/load``, whatever was planned: what is sent, for example, cannot be taken back.
@@ -88,7 +88,8 @@ def choose_replay(
     """Decide whose past the client sees, and why.
 
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
-    argument decides, or, if none does, the agent has resumed the session and replayed nothing.
+    argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
+    ``Load.needs_comparison`` is True in every other case.
     ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
     ``wants_past``: as for ``decide_by_rule``. ``unreadable``: the transcript could not be read, or the comparison
     was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
@@ -117,7 +118,7 @@ def _judge(comparison: Comparison, *, may_have_queued_prompts: bool) -> Rule:
     # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
     if comparison.has_new_before_tail or comparison.has_new_other_update or comparison.continues_last:
         return Rule.MORE
-    text, spans = comparison.text, comparison.place.spans.merge_all
+    text, spans = comparison.text, comparison.place.spans.all_spans
     incomplete = [turn for turn in _list_counted_turns(text) if _is_part_missing(comparison, spans, turn)]
     missing = [turn for turn in incomplete if _is_all_missing(comparison, spans, turn)]
     is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction

@@ -123,7 +123,7 @@ class Comparison:
             if self.tail.user_message_count or not is_known:
                 is_first = self._is_first_thought
                 for update in message.updates:
-                    update.is_next_turn = is_first
+                    update.needs_no_answer = is_first
                 self.tail.add(*self._cut_known_thought(message))
             return is_known
         return self._compare_words(message)
@@ -206,7 +206,7 @@ class Comparison:
 
     def _split_tail(self) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         answer_may_follow = (
-            self.place.is_in_answer and not self.place.spans.merge_all and not self.place.calls.known_indexes
+            self.place.is_in_answer and not self.place.spans.all_spans and not self.place.calls.known_indexes
         )
         return self.tail.split(answer_may_follow=answer_may_follow)
 
@@ -231,10 +231,10 @@ class Comparison:
         self.tail = Tail()
 
     @property
-    def has_next_turn(self) -> bool:
+    def tail_needs_no_answer(self) -> bool:
         """Whether the tail has something that is new although the agent has said nothing after it: a user message, or
         a thought."""
-        return self.tail.has_next_turn
+        return self.tail.needs_no_answer
 
     @property
     def is_surely_new(self) -> bool:
@@ -274,7 +274,7 @@ class Comparison:
     @property
     def _has_sure_turn(self) -> bool:
         """Whether nothing known can follow what is new in the tail."""
-        return self.tail.has_next_turn and self.place.is_at_end
+        return self.tail.needs_no_answer and self.place.is_at_end
 
     # --- messages, from their chunks
 
@@ -355,7 +355,7 @@ class Comparison:
             if not is_greeting and not message.updates[0].is_late:  # an answer may say the same as an earlier one
                 self._add_new(*message.updates)
                 return False
-        elif is_greeting and self.tail.has_new and not self.place.spans.merge_all:
+        elif is_greeting and self.tail.has_new and not self.place.spans.all_spans:
             self.place.spans.add(span)  # what comes with every load says nothing about what came before it
         elif not self.tail.goes_on_after(message, has_place=has_place):
             self._move_to_words([span])

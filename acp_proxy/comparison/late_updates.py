@@ -31,7 +31,8 @@ class LateUpdates:
         has_part: bool = False,
         is_open_elsewhere: bool | None = None,
     ) -> None:
-        """``comparison``: with what the agent sent before its answer.
+        """``comparison``: with what the agent sent before its answer. With ``hides_agents_replay`` and ``wants_past``,
+        this ends its last message.
 
         ``hides_agents_replay``: the client does not see the agent's replay, such as because it has the transcript.
         ``wants_past``: the client asked for the past. ``has_part``: the agent's session began with a handover, so it
@@ -141,7 +142,7 @@ class LateUpdates:
         # Without words of the agent after them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message that the transcript lacks.
         is_neutral = self._was_shown and (message is None or message.role is not Role.AGENT)
-        if is_neutral and self._comparison.has_next_turn:
+        if is_neutral and self._comparison.tail_needs_no_answer:
             self._drop_known()
             return self._take_waiting()
         return self._drop() if is_shown or (is_neutral and not self._is_reworded) else self._take_waiting()

@@ -92,7 +92,7 @@ class SentSpans:
         """The spans of the replays before it."""
 
     @property
-    def merge_all(self) -> list[Span]:
+    def all_spans(self) -> list[Span]:
         """The spans of all letters that were sent, in order."""
         return merge_spans([*self._earlier, *self._current]) if self._earlier else self._current
 

@@ -37,13 +37,13 @@ def _drop_context(lines: list[bytes]) -> list[bytes]:
     updates = [*map(read_update, lines)]
     ids = [None, *(acp.text(update, "messageId") for update in updates), None]
     for line, update, previous_id, id, next_id in zip(lines, updates, ids, ids[1:], ids[2:], strict=False):
-        kind = update_kinds.find(acp.update_kind(update))
-        letters = block_letters(acp.member(update, "content")) if kind.role is Role.USER else ""
+        row = update_kinds.find(acp.update_kind(update))
+        letters = block_letters(acp.member(update, "content")) if row.role is Role.USER else ""
         is_chunk = id is not None and id in (previous_id, next_id)
         if is_chunk or not has_form(letters, follows_call=follows_call):
             kept_lines.append(line)
-        follows_call = kind.compared_by is ComparedBy.CALL or (
-            follows_call and kind.compared_by is ComparedBy.WHAT_FOLLOWS
+        follows_call = row.compared_by is ComparedBy.CALL or (
+            follows_call and row.compared_by is ComparedBy.WHAT_FOLLOWS
         )
     return kept_lines
 

@@ -35,11 +35,11 @@ class ReplayInTurn:
         ``awaits_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
         self._hides_agents_replay = hides_agents_replay
-        self._position, self._next_user = comparison.place.position, comparison.place.user_messages.next_index
+        self._position, self._next_user_index = comparison.place.position, comparison.place.user_messages.next_index
         """Where the replay has come to, as ``position`` and ``user_messages.next_index`` of the comparison's place."""
         self._thought_position = 0
         """Where the replay has come to in the thought with which the transcript ends."""
-        self._next_call = 0
+        self._next_call_index = 0
         """Where a proved replay has come to in the transcript's calls."""
         self._may_continue = comparison.place.stops_in_turn or awaits_replay
         """Whether what the agent sends next may go on in order."""
@@ -127,32 +127,32 @@ class ReplayInTurn:
             return [SortedLine(line, not (self._hides_agents_replay and self._is_replay_proven), is_recorded=False)]
         self._letters += letters
         self._was_awaited = self._awaits_replay
-        proof = self._find_proof(self._letters)
-        proof = proof if proof is not None else self._find_proof(letters)  # within context
+        proof_index = self._find_proof(self._letters)
+        proof_index = proof_index if proof_index is not None else self._find_proof(letters)  # within context
         may_become_proof = self._may_become_proof()
-        echoed = self._find_echoed(prompts, proof)
-        if echoed is not None or (may_become_echo and proof is None and not may_become_proof):
+        echoed = self._find_echoed(prompts, proof_index)
+        if echoed is not None or (may_become_echo and proof_index is None and not may_become_proof):
             if echoed is not None:
                 prompts.remove(echoed)
             return self._end_replay_at_echo(line)
         # What came before this message is the past, whether this is an echo or a proof.
-        is_decided = (may_become_echo or proof is not None) and not self._may_become_echo
+        is_decided = (may_become_echo or proof_index is not None) and not self._may_become_echo
         sorted_lines = self._decide(is_new=False) if is_decided else []
-        self._may_become_echo, self._is_message_proof = may_become_echo, proof is not None
-        if proof is not None:
-            self._move_to_user_message(proof)
+        self._may_become_echo, self._is_message_proof = may_become_echo, proof_index is not None
+        if proof_index is not None:
+            self._move_to_user_message(proof_index)
         elif not (may_become_proof or self._is_replay_proven):
             return sorted_lines + self._break_off(line)
         # In a proved replay, anything else is context of the agent's own, if the replay goes on after it.
         return sorted_lines + self._leave_undecided(line)
 
-    def _find_echoed(self, prompts: list[str], proof: int | None) -> str | None:
-        """The prompt that the user message echoes: in its own letters, or in a form of the transcript's ``proof``."""
+    def _find_echoed(self, prompts: list[str], proof_index: int | None) -> str | None:
+        """The prompt that the user message echoes: in its letters, or in a form of the one with ``proof_index``."""
         # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
         is_running_echoed = self._begun_count > 0 and self._text.user_messages[self._begun_count - 1].is_echoed
-        if self._awaits_replay and is_running_echoed and proof is not None and proof < self._begun_count:
+        if self._awaits_replay and is_running_echoed and proof_index is not None and proof_index < self._begun_count:
             return None
-        forms = [self._letters, *(self._text.user_messages[proof].forms if proof is not None else [])]
+        forms = [self._letters, *(self._text.user_messages[proof_index].forms if proof_index is not None else [])]
         return next((prompt for prompt in prompts if prompt in forms), None)
 
     def _end_replay_at_echo(self, line: bytes) -> list[SortedLine]:
@@ -167,7 +167,7 @@ class ReplayInTurn:
         candidates = (
             user_messages
             if self._awaits_replay
-            else [*user_messages[self._next_user : self._next_user + 1], *user_messages[:1]]
+            else [*user_messages[self._next_user_index : self._next_user_index + 1], *user_messages[:1]]
         )
         return any(form.startswith(self._letters) for user in candidates for form in user.forms)
 
@@ -175,8 +175,8 @@ class ReplayInTurn:
         """The agent replays, and has come to this user message."""
         self._may_continue = self._is_replay_proven = True
         user = self._text.user_messages[index]
-        self._position, self._next_user = user.find_turn_start(self._position), index + 1
-        self._thought_position, self._next_call = 0, user.find_turn_call(self._next_call)
+        self._position, self._next_user_index = user.find_turn_start(self._position), index + 1
+        self._thought_position, self._next_call_index = 0, user.find_turn_call(self._next_call_index)
         self._ended_calls.clear()
         self._new_call_ids.clear()  # of calls of an earlier turn: the running one may have the same ids
 
@@ -187,7 +187,8 @@ class ReplayInTurn:
         transcript. Any other user message may be one that the agent sends to itself, unless it was asked for a replay:
         that may begin anywhere, since agents leave out commands, what another window said, or old turns.
         """
-        if self._next_user and (index := self._text.find_user_message(letters, self._next_user)) is not None:
+        next_index = self._next_user_index
+        if next_index and (index := self._text.find_user_message(letters, next_index)) is not None:
             return index
         if self._awaits_replay:
             return self._text.find_user_message(letters, 0)
@@ -207,7 +208,7 @@ class ReplayInTurn:
         """Whether the message that is coming goes on with these letters in the transcript, within its turn. In a replay
         that the agent was asked for, tries to move to a later message of the turn, or a later remark: the transcript
         also has what the agent says outside turns, such as greetings, and prompts that the agent does not replay."""
-        end_of_turn = self._text.find_latest_end(self._next_user)
+        end_of_turn = self._text.find_latest_end(self._next_user_index)
         if self._text.words.startswith(letters, self._position + len(self._letters), end_of_turn):
             return True
         if not self._awaits_replay:
@@ -229,32 +230,32 @@ class ReplayInTurn:
     @property
     def _has_rest_of_turn(self) -> bool:
         """Whether the transcript has words or calls of this turn after the place to which the replay has come."""
-        text, turn = self._text, self._next_user
-        return self._position < text.find_latest_end(turn) or self._next_call < text.find_latest_calls(turn).stop
+        text, turn = self._text, self._next_user_index
+        return self._position < text.find_latest_end(turn) or self._next_call_index < text.find_latest_calls(turn).stop
 
     def _is_last_thought(self, letters: str) -> bool:
         """Whether a proved replay goes on with the thought with which the transcript ends. No known words follow it,
         which would say that it is the past."""
-        is_at_end = self._next_user >= self._begun_count and self._position == len(self._text.words)
+        is_at_end = self._next_user_index >= self._begun_count and self._position == len(self._text.words)
         goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_position)
         return self._is_replay_proven and is_at_end and goes_on
 
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
-        calls = self._text.find_latest_calls(self._next_user)
+        calls = self._text.find_latest_calls(self._next_user_index)
         call_index = next((index for index in self._text.calls_by_id.get(id, ()) if index in calls), None)
         if call_index is not None and acp.update_kind(fields) == update_kinds.TOOL_CALL:
             call_index = None if self._is_other_call(call_index, fields) else call_index
-        is_past = self._awaits_replay or self._next_user < self._begun_count
-        if call_index is None and is_past and self._is_replay_proven and self._next_call in calls:
+        is_past = self._awaits_replay or self._next_user_index < self._begun_count
+        if call_index is None and is_past and self._is_replay_proven and self._next_call_index in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
-            call_index = self._next_call if self._text.calls[self._next_call].title == title else None
+            call_index = self._next_call_index if self._text.calls[self._next_call_index].title == title else None
             self._new_call_ids |= {id} if call_index is not None else set()
         if call_index is None and id not in self._new_call_ids:
             return self._break_off(line)
         if call_index is not None and acp.text(fields, "status") not in UNFINISHED:
             self._ended_calls.add(call_index)
-        self._next_call = max(self._next_call, call_index + 1 if call_index is not None else 0)
+        self._next_call_index = max(self._next_call_index, call_index + 1 if call_index is not None else 0)
         sorted_lines = self._leave_undecided(line)
         return sorted_lines + (self._decide(is_new=False) if self._is_replay_proven else [])
 
@@ -264,10 +265,10 @@ class ReplayInTurn:
         that the transcript has, or words after it, or nothing else would begin an ended call anew."""
         call, has_ended = self._text.calls[call_index], call_index in self._ended_calls
         may_be_other = has_ended or acp.text(fields, "title") != call.title
-        is_at_end = self._next_user >= self._begun_count and not self._has_rest_of_turn
+        is_at_end = self._next_user_index >= self._begun_count and not self._has_rest_of_turn
         begins_anew = has_ended and acp.text(fields, "status") in UNFINISHED
         is_passed = is_at_end or self._position > call.position or begins_anew
-        return call_index < self._next_call and may_be_other and is_passed
+        return call_index < self._next_call_index and may_be_other and is_passed
 
     @property
     def _is_in_user_message(self) -> bool:

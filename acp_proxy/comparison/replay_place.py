@@ -98,7 +98,7 @@ class ReplayPlace:
         text, turn = self.text, self.user_messages.next_index
         return turn > 0 and (
             self.position < text.find_latest_end(turn)
-            or any(call not in self.calls.known_indexes for call in text.find_latest_calls(turn))
+            or any(index not in self.calls.known_indexes for index in text.find_latest_calls(turn))
         )
 
     @property
@@ -140,9 +140,10 @@ class ReplayPlace:
         if is_before_first or self.user_messages.next_index == len(user_messages):
             return True
         is_last = user_messages[-1].start < self.position or user_messages[-1].call_index <= self.calls.last_index
-        following = user_messages[self.user_messages.next_index]
-        start, call = following.find_turn_start(self.position), max(following.call_index, self.calls.last_index + 1)
-        return is_last or (start == len(text.words) and call == len(text.calls))
+        next_message = user_messages[self.user_messages.next_index]
+        start = next_message.find_turn_start(self.position)
+        call_index = max(next_message.call_index, self.calls.last_index + 1)
+        return is_last or (start == len(text.words) and call_index == len(text.calls))
 
     def has_words_left(self, turn: int) -> bool:
         """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet.
@@ -171,8 +172,8 @@ class ReplayPlace:
         if not self.is_in_answer:
             return False
         start, end = self.text.find_span(self.user_messages.next_index)
-        following = bisect_right(self.text.message_positions, start)
-        end = min([end, *self.text.message_positions[following : following + 1]])
+        passed_count = bisect_right(self.text.message_positions, start)
+        end = min([end, *self.text.message_positions[passed_count : passed_count + 1]])
         if start == end or message.letters.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
             return False
         self.position = max(self.position, end)
@@ -301,12 +302,12 @@ class ReplayedUserMessages:
     def find_whole(self, letters: str) -> int | None:
         """The index of the next user message that has these letters. One that the replay has passed may come next if it
         waited for the end of the turn, and others went into that, or if it was ``skipped``."""
-        following = self._text.find_user_message(letters, self.next_index)
+        later_index = self._text.find_user_message(letters, self.next_index)
         passed = self._text.find_overtaken(letters, self.next_index)
-        skipped = self._text.find_user_message(letters, self.skipped_indexes.start) if following is None else None
+        skipped = self._text.find_user_message(letters, self.skipped_indexes.start) if later_index is None else None
         if skipped is not None and skipped in self.skipped_indexes:
             passed.append(skipped)
-        return next((index for index in passed if self.has_restarted or index not in self.known_indexes), following)
+        return next((index for index in passed if self.has_restarted or index not in self.known_indexes), later_index)
 
     def add(self, index: int, letters: str, *, next_index: int) -> None:
         """The agent has sent this message. ``letters``: as it sent it. What stands before it may come after it, if it
@@ -433,12 +434,12 @@ class ReplayedCalls:
     def _find(self, id: str, title: str | None, first_position: int) -> int | None:
         if (indexes := self._text.calls_by_id.get(id)) is not None:
             self._keeps_ids = self._has_unique_ids
-            following = bisect_left(indexes, self.last_index + 1)
-            return indexes[following] if following < len(indexes) else indexes[-1]
+            passed_count = bisect_left(indexes, self.last_index + 1)
+            return indexes[passed_count] if passed_count < len(indexes) else indexes[-1]
         if title is None:
             return None
         indexes = self._text.calls_by_title.get(title, [])
-        following = bisect_left(indexes, self.last_index + 1)
+        passed_count = bisect_left(indexes, self.last_index + 1)
         calls = self._text.calls
-        following = bisect_left(indexes, first_position, lo=following, key=lambda index: calls[index].position)
-        return indexes[following] if following < len(indexes) else None
+        passed_count = bisect_left(indexes, first_position, lo=passed_count, key=lambda index: calls[index].position)
+        return indexes[passed_count] if passed_count < len(indexes) else None

@@ -30,8 +30,8 @@ class Tail:
         """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
         self.follows_rewording = False
         """Whether the last turn's answer has come before it, in other words."""
-        self.has_next_turn = False
-        """Whether it has an update that ``is_next_turn``."""
+        self.needs_no_answer = False
+        """Whether it has an update that ``needs_no_answer``."""
         self._updates: list[ComparedUpdate] = []
         self._size = 0
         self._tail_number = 1
@@ -54,7 +54,7 @@ class Tail:
             self._size += len(update.line)
             if self._size <= TAIL_LIMIT:
                 self._updates.append(update)
-                self.has_next_turn |= update.is_next_turn
+                self.needs_no_answer |= update.needs_no_answer
 
     def add_new(self, *updates: ComparedUpdate) -> None:
         """Add words or calls that the transcript lacks."""
@@ -65,7 +65,7 @@ class Tail:
         """Add a user message that the transcript lacks there."""
         self.user_message_count += 1
         for update in updates:
-            update.is_next_turn = True
+            update.needs_no_answer = True
         self.add(*updates)
 
     def add_call_end(self, update: ComparedUpdate) -> None:
@@ -87,7 +87,7 @@ class Tail:
         self._updates, self._size, self.user_message_count = [], 0, 0
         self._tail_number += 1
         self.is_rest_of_turn, self.completes_turn = is_rest_of_turn, completes_turn
-        self.has_new = self.follows_rewording = self.has_next_turn = False
+        self.has_new = self.follows_rewording = self.needs_no_answer = False
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
@@ -114,9 +114,9 @@ class Tail:
             for update in self._updates:
                 update.tail_number = update.tail_number if update.role is not Role.USER else 0
             self._updates = [*filter(self.is_in_tail, self._updates)]
-        self.follows_rewording, self.has_next_turn = True, False
+        self.follows_rewording, self.needs_no_answer = True, False
         for update in self._updates:
-            update.is_next_turn = False
+            update.needs_no_answer = False
 
     def is_in_tail(self, update: ComparedUpdate) -> bool:
         """Whether this update is in the tail, or was left out because of the limit."""
@@ -143,7 +143,7 @@ class Tail:
         if self.completes_turn and not is_open_elsewhere:
             return end_lines + [update.line for update in tail[: _count_shown(tail)]]
         # From a user message on, the session went on elsewhere.
-        turn_start = _find_turn(tail, is_answered=self.has_next_turn)
+        turn_start = _find_turn(tail, needs_no_answer=self.needs_no_answer)
         # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
         # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
         if self.is_rest_of_turn and is_open_elsewhere is False and any(map(_is_missing, self._updates)):
@@ -172,7 +172,7 @@ class Tail:
         ``has_place``: something known came before the tail, and not a user message whose answer is still to come; else
         a user message without an answer may be context, and the rest of the replay is coming.
         """
-        turn_start = _find_turn(self._updates, is_answered=has_place and self.has_next_turn)
+        turn_start = _find_turn(self._updates, needs_no_answer=has_place and self.needs_no_answer)
         return message.updates[0].is_late and turn_start < len(self._updates) and not self._updates[turn_start].is_late
 
 
@@ -181,16 +181,16 @@ def _is_missing(update: ComparedUpdate) -> bool:
     return update.role in (Role.AGENT, Role.CALL) and not update.is_somewhere
 
 
-def _find_turn(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
+def _find_turn(tail: list[ComparedUpdate], *, needs_no_answer: bool = False) -> int:
     """The index of the first user message, if anything from the agent follows it or need not; else the length."""
     turn_start = next((index for index, update in enumerate(tail) if update.role is Role.USER), len(tail))
-    is_answered = is_answered or any(update.kind not in update_kinds.NEUTRAL for update in tail[turn_start:])
+    is_answered = needs_no_answer or any(update.kind not in update_kinds.NEUTRAL for update in tail[turn_start:])
     return turn_start if is_answered else len(tail)
 
 
 def _count_shown(tail: list[ComparedUpdate]) -> int:
     """How many updates are shown and recorded whatever follows: all, if a user message goes on after the last turn."""
-    return len(tail) if any(update.is_next_turn for update in tail) else _count_to_last_answer(tail)
+    return len(tail) if any(update.needs_no_answer for update in tail) else _count_to_last_answer(tail)
 
 
 def _count_to_last_answer(tail: list[ComparedUpdate]) -> int:

@@ -185,8 +185,8 @@ class TranscriptText:
     def find_user_message(self, letters: str, start: int) -> int | None:
         """The index of the first user message, from index ``start`` on, that has these letters."""
         indexes = self._by_letters.get(letters, ())
-        following = bisect_right(indexes, start - 1)
-        return indexes[following] if following < len(indexes) else None
+        passed_count = bisect_right(indexes, start - 1)
+        return indexes[passed_count] if passed_count < len(indexes) else None
 
     def find_overtaken(self, letters: str, start: int) -> list[int]:
         """The indexes of the prompts before index ``start`` that have these letters and may come there."""
@@ -295,8 +295,8 @@ class TranscriptText:
     def _find_messages(self, letters: str) -> Sequence[int]:
         if self._by_message is None:
             self._by_message = {}
-            for begin, following in pairwise([*self.message_positions, len(self.words)]):
-                self._by_message.setdefault(self.words[begin:following], []).append(begin)
+            for begin, end in pairwise([*self.message_positions, len(self.words)]):
+                self._by_message.setdefault(self.words[begin:end], []).append(begin)
         return self._by_message.get(letters, ())
 
     def find_beginning(self, letters: str, start: int, end: int) -> int | None:

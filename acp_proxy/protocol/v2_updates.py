@@ -22,17 +22,17 @@ _SAYS_NOTHING = {"sessionUpdate": update_kinds.PLAN}
 
 def as_v1(update: object) -> object:
     """An update as version 1 would have it, to compare it with what is known; other updates as they are."""
-    kind = update_kinds.find(acp.update_kind(update))
-    if kind.chunk is not None:
+    row = update_kinds.find(acp.update_kind(update))
+    if row.chunk is not None:
         blocks = [block for block in acp.items(update, "content") if isinstance(block, dict)]
         return {
-            "sessionUpdate": kind.chunk,
+            "sessionUpdate": row.chunk,
             "content": _join_blocks(blocks),
             "messageId": acp.text(update, "messageId"),
         }
-    if kind.name == update_kinds.TOOL_CALL_CHUNK:
+    if row.name == update_kinds.TOOL_CALL_CHUNK:
         return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
-    if kind.compared_by is ComparedBy.WHAT_FOLLOWS and kind.name != update_kinds.PLAN:
+    if row.compared_by is ComparedBy.WHAT_FOLLOWS and row.name != update_kinds.PLAN:
         return _SAYS_NOTHING  # version 1 has no such kind
     return update
 

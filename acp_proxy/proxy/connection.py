@@ -70,7 +70,7 @@ class Connection:
         # Requests to open a session.
         self._continuations = Continuations(self._session_entries, self._aliases, self._handovers)
         self._machine = LoadMachine(self._session_entries, self._handovers, self._continuations)
-        self._late_and_turn_updates = self._machine.late_and_turn_updates
+        self._unsettled_updates = self._machine.unsettled_updates
         self._lookups = Lookups(
             self._answerers,
             self._open_requests,
@@ -208,7 +208,7 @@ class Connection:
             return []
         if message.method not in _SETTLING_METHODS and not self._draft_methods.is_settling(message.method):
             return []
-        return self._late_and_turn_updates.release_and_compare(acp.session_id(message.params))
+        return self._unsettled_updates.release_and_compare(acp.session_id(message.params))
 
     def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (own_effects := self._intercept_request(line, message)) is not None:
@@ -358,7 +358,7 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._late_and_turn_updates.release_all_of_session(session_id),
+                    *self._unsettled_updates.release_all_of_session(session_id),
                     *self._message_entries.add(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_agents_request(session_id, line)
@@ -373,7 +373,7 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._late_and_turn_updates.release_all_of_session(session_id),
+                    *self._unsettled_updates.release_all_of_session(session_id),
                     *self._message_entries.add(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_in_order(session_id, line)
@@ -428,7 +428,7 @@ class Connection:
             self._session_entries.begin_work(session_id)
             return self._send_update(session_id, line, message)
         was_in_turn = self._session_entries.sessions.is_in_turn(session_id)
-        late_effects = self._late_and_turn_updates.release_turn_of_session(session_id) if was_in_turn else []
+        late_effects = self._unsettled_updates.release_turn_of_session(session_id) if was_in_turn else []
         end_effects = self._session_entries.end_work(session_id)
         title_effects = self._send_title(session_id) if end_effects else []
         handover_effects = (
@@ -546,7 +546,7 @@ class Connection:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._lookups.look_up_to_send_again(load, prompt, line)
-        effects = self._late_and_turn_updates.release_turn_of_session(session_id)
+        effects = self._unsettled_updates.release_turn_of_session(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
         effects += [
             *self._message_entries.add_answer(open_request, message),
@@ -569,12 +569,12 @@ class Connection:
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._decide_released(self._handovers.take_partial_handover_records())
         for session_id, id in self._session_entries.sessions.list_accepted_prompts():
-            effects += self._late_and_turn_updates.release_turn_of_session(session_id)
+            effects += self._unsettled_updates.release_turn_of_session(session_id)
             effects += self._session_entries.fail_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._late_and_turn_updates.release_turn_of_session(open_request.session_id)
+                effects += self._unsettled_updates.release_turn_of_session(open_request.session_id)
                 effects += self._session_entries.fail_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"

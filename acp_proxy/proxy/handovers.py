@@ -169,7 +169,8 @@ class SessionHandover:
 
 
 class Handovers:
-    """The handovers of one process. Sessions are known by the client's id unless said otherwise."""
+    """The handovers of one process. Sessions are known by the client's id unless said otherwise. What a method takes is
+    forgotten."""
 
     def __init__(self) -> None:
         self.unnamed_session_updates = UnnamedSessionUpdates()

@@ -93,7 +93,7 @@ class Recorder:
         self._agent_folder = ""
         self._reported_agent: IdentifyAgent | None = None
         self._agent_in_headers: dict[str, object] = {}
-        self._protocol = file_format.V1
+        self._protocol = file_format.ACP_V1
         self.mask = mask
         self._deletes_softly = deletes_softly
         self._other_agents = other_agents

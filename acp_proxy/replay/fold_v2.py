@@ -24,7 +24,7 @@ _META = b'"_meta"'
 _Key = tuple[str, str]
 
 
-class _JoinedChunks:
+class _JoinedTexts:
     """Adjacent texts of one message. ``kind``: that of its chunks."""
 
     __slots__ = ("kind", "texts")
@@ -52,7 +52,7 @@ class _FoldedId:
     def __init__(self, key: _Key, *, is_new: bool) -> None:
         self.key = key
         self.is_new = is_new
-        self.pieces: list[_JoinedChunks | _MergedUpdates | bytes] = []
+        self.pieces: list[_JoinedTexts | _MergedUpdates | bytes] = []
 
 
 class V2Fold:
@@ -66,7 +66,7 @@ class V2Fold:
         self._page_size, self._page_filled = page_size, 0
         self._folded_ids: dict[_Key, _FoldedId] = {}
         self._named_keys: set[_Key] = set()
-        self._last_chunks: _JoinedChunks | None = None
+        self._last_chunks: _JoinedTexts | None = None
 
     def add(self, lines: list[bytes]) -> list[bytes]:
         """Add items of a replay, each of which is one or more lines. Returns the lines of a piece that is full."""
@@ -140,10 +140,10 @@ class V2Fold:
             pieces.append(line)
         elif is_plain and isinstance(content, dict) and content.keys() == {"type", "text"} and _is_text(content):
             last_piece = pieces[-1] if pieces else None
-            if isinstance(last_piece, _JoinedChunks):
+            if isinstance(last_piece, _JoinedTexts):
                 last_piece.texts.append(content["text"])
             else:
-                pieces.append(last_piece := _JoinedChunks(kind, content["text"]))
+                pieces.append(last_piece := _JoinedTexts(kind, content["text"]))
             self._last_chunks = last_piece
         else:
             pieces.append(line)
@@ -168,10 +168,10 @@ class V2Fold:
             merged.appended.clear()
         merged.members |= {name: raw for name, raw in members.items() if name not in _ID_MEMBERS}
 
-    def _encode_piece(self, folded: _FoldedId, piece: "_JoinedChunks | _MergedUpdates | bytes") -> Iterator[bytes]:
+    def _encode_piece(self, folded: _FoldedId, piece: "_JoinedTexts | _MergedUpdates | bytes") -> Iterator[bytes]:
         if isinstance(piece, bytes):
             yield piece
-        elif isinstance(piece, _JoinedChunks):
+        elif isinstance(piece, _JoinedTexts):
             content = jsonrpc.dump({"type": "text", "text": "".join(piece.texts)})
             yield self._encode(piece.kind, {"messageId": jsonrpc.dump(folded.key[1]), "content": content})
         elif folded.key[0] == _CALL:

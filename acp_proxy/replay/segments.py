@@ -140,13 +140,13 @@ class CompactSegment:
         self._plan_index: int | None = None
 
     def add(self, update: Update) -> list[bytes]:
-        kind = update_kinds.find(update.kind)
-        if kind.v1 is Form.JOINED:
+        row = update_kinds.find(update.kind)
+        if row.v1 is Form.JOINED:
             self._add_chunk(update)
-        elif kind.role is Role.COMPACTION:
+        elif row.role is Role.COMPACTION:
             self._add_compaction(update)
         else:
-            if kind.v1 is Form.LAST_OF_TURN:
+            if row.v1 is Form.LAST_OF_TURN:
                 self._drop_plan()
                 self._plan_index = len(self._items)
             self._items.append(update.line)

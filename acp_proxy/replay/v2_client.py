@@ -17,7 +17,7 @@ from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
-from acp_proxy.transcript.file_format import V1, Entry, NoteType
+from acp_proxy.transcript.file_format import ACP_V1, Entry, NoteType
 
 
 class V2ClientReplayer:
@@ -40,7 +40,7 @@ class V2ClientReplayer:
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``number``: its line in the transcript."""
         lines: list[bytes] = []
-        is_v1 = entry.protocol == V1 if entry.peer is not None else self._is_v1
+        is_v1 = entry.protocol == ACP_V1 if entry.peer is not None else self._is_v1
         begins_anew = _is_handover(entry)
         if is_v1 != self._is_v1 or begins_anew:
             lines = self._end(entry.run if begins_anew else None)

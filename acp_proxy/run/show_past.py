@@ -32,7 +32,7 @@ from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.run.find_session import OpenedTranscript, ReplayOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.transcript.drop_rewound import drop_rewound
-from acp_proxy.transcript.file_format import V1, Entry, Header
+from acp_proxy.transcript.file_format import ACP_V1, Entry, Header
 from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING
 from acp_proxy.transcript.reader import AlikeLines, Line
 from acp_proxy.transcript.summary import Summary
@@ -151,7 +151,7 @@ class ShowPastThread:
             kinds=effect.kinds,
             ids=comparison.ids if comparison is not None else None,
         )
-        if effect.protocol == V1:
+        if effect.protocol == ACP_V1:
             return v1_replayer
         v2_replayer = V2Replayer(self._session_id, other_ids=self._transcript.other_ids)
         is_folded, tool_limit = self._options.mode == "compact", self._options.tool_limit
@@ -160,6 +160,7 @@ class ShowPastThread:
 
     def _report(self, past_shown: PastShown) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
+        # Not ``reserve``, which queues so that ``_send_unsent`` cannot keep others out: here, the lock is taken once.
         with self._client_output.lock:
             self._send_unsent_locked()
             is_over = self._on_end(past_shown)
@@ -185,7 +186,7 @@ class ShowPastThread:
         lines = self._read_lines()
         if self._reader.size > WIDE_PIPE_BYTES:
             self._client_output.widen()
-        for line in read_as_v1(lines) if self._effect.protocol == V1 else lines:
+        for line in read_as_v1(lines) if self._effect.protocol == ACP_V1 else lines:
             if not self._is_needed():
                 return False
             if isinstance(line, Line) and line.entry is not None:
@@ -202,7 +203,7 @@ class ShowPastThread:
         effect = self._effect
         introduction = LACKING if effect.only_lacking else INTRODUCTION
         record = HandoverRecord(self._options.handover_record_size, effect.accepted_content, introduction)
-        replayer = self._begin_replayer(replace(effect, protocol=V1), comparison)
+        replayer = self._begin_replayer(replace(effect, protocol=ACP_V1), comparison)
 
         def add(items: list[bytes]) -> None:
             for line in framing.split_lines(b"".join(items)):

@@ -180,7 +180,7 @@ class JournalState(Struct):
             self.removal_times[soft_deleted_name] = event.until
         if event.kind == RESTORED:
             self.deleted.pop(event.session_id, None)
-        if event.new_name is not None:
+        if event.new_name is not None:  # a rename or a removal, which are of kind ``TITLED``, too
             self.incomplete_renames_and_removals[event.name] = event  # the title follows when this is complete
             self.removal_times.pop(event.name, None)
             self._end_archive(event.name)

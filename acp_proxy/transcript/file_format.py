@@ -22,7 +22,7 @@ from acp_proxy.transcript import salvage
 from acp_proxy.transcript.salvage import Intact
 
 VERSION = 1
-V1 = 1
+ACP_V1 = 1
 """The protocol's version of a line whose entry names none."""
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
@@ -153,7 +153,7 @@ class Entry(Struct, frozen=True):
     raw: bytes | None = None
     value: object = None
     note: Mapping[str, object] | None = None
-    protocol: int = V1
+    protocol: int = ACP_V1
 
     @property
     def is_prompt(self) -> bool:
@@ -189,14 +189,14 @@ def encode_header(header: Header) -> bytes:
 
 
 def encode_message(
-    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = V1
+    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = ACP_V1
 ) -> bytes:
     """The line of an entry with a message; ``encode_message_parts`` explains the parameters."""
     return b"".join(encode_message_parts(at, run, peer, raw, of, is_plain=is_plain, protocol=protocol))
 
 
 def encode_message_parts(
-    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = V1
+    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = ACP_V1
 ) -> Parts:
     """The line of an entry with a message (``raw``, without its newline), in parts, so that a long one is not copied.
     ``of``: the method that a response answers. ``is_plain=False``: the message fails ``jsonrpc.is_plain``, so it is
@@ -208,7 +208,7 @@ def encode_message_parts(
     return [start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"]
 
 
-def encode_update_parts(at: str, run: str, data: bytes, protocol: int = V1) -> Parts:
+def encode_update_parts(at: str, run: str, data: bytes, protocol: int = ACP_V1) -> Parts:
     """The lines of many entries of one time: agent messages, each of which ends in a newline. In parts, so that a long
     line is not copied. They were not parsed: one that is not JSON is written as it came, or as a string if a reader
     could take a part of it for an entry."""
@@ -228,7 +228,7 @@ def encode_update_parts(at: str, run: str, data: bytes, protocol: int = V1) -> P
 
 
 def _encode_version(protocol: int) -> str:
-    return f'"v":{protocol},' if protocol != V1 else ""
+    return f'"v":{protocol},' if protocol != ACP_V1 else ""
 
 
 def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
@@ -347,7 +347,7 @@ def decode_entry(line: bytes) -> Entry | None:
 def _read_enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     """Read an entry whose beginning was recognised. Raises ValueError, RecursionError."""
     at, run, peer, of, version = (part.decode() if part is not None else None for part in envelope.groups())
-    protocol = int(version) if version is not None else V1
+    protocol = int(version) if version is not None else ACP_V1
     raw = line[envelope.end() : -1]
     try:
         value = jsonrpc.parse_text(raw if line.endswith(b"}") else b"")
@@ -395,7 +395,7 @@ def _read_parsed(value: object, line: bytes) -> Entry | None:
     if sender not in ("client", "agent"):
         return None
     protocol = value.get("v")
-    protocol = protocol if type(protocol) is int else V1
+    protocol = protocol if type(protocol) is int else ACP_V1
     if "message" in value:
         text_of_line = json_splice.decode(line)
         start, end = json_splice.find_span(text_of_line, "message")

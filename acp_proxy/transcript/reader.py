@@ -255,9 +255,8 @@ class TranscriptReader:
         """
         start = offset = self._searched_until or self.entries_start
         for lines in self._read_blocks(start):
-            self._may_have_rewind = self._may_have_rewind or any(
-                lines.rfind(part) >= 0 for part in REWIND_BYTES
-            )  # faster than ``in``
+            # ``rfind`` is faster than ``in``.
+            self._may_have_rewind = self._may_have_rewind or any(lines.rfind(part) >= 0 for part in REWIND_BYTES)
             self._search_lines(lines, offset - self.entries_start)
             if not lines.endswith(b"\n"):  # it may become longer
                 break

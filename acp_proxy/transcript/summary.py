@@ -95,7 +95,7 @@ class Summary(Struct):
             self._add_steering(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             failed = acp.member(entry.value, "error") is not None
-            if failed or entry.protocol == file_format.V1:
+            if failed or entry.protocol == file_format.ACP_V1:
                 self._end_prompt(entry)
             self.usage.add_answer(entry, acp.member(entry.value, "result"))
             self.failed |= failed
@@ -143,7 +143,7 @@ class Summary(Struct):
             self.open[entry.run] = count
 
     def _add_update(self, entry: Entry, update: Mapping[str, object]) -> None:
-        as_v1 = update if entry.protocol == file_format.V1 else v2_updates.as_v1(update)
+        as_v1 = update if entry.protocol == file_format.ACP_V1 else v2_updates.as_v1(update)
         kind = acp.update_kind(as_v1)
         if kind == update_kinds.SESSION_INFO:
             self._add_info(update)
@@ -163,7 +163,7 @@ class Summary(Struct):
 
     def _add_state(self, entry: Entry, update: Mapping[str, object]) -> None:
         """The agent's state, which ends all turns of its run in version 2."""
-        is_idle = entry.protocol != file_format.V1 and versions.V2.read_state(update) == versions.IDLE
+        is_idle = entry.protocol != file_format.ACP_V1 and versions.V2.read_state(update) == versions.IDLE
         if is_idle and entry.run in self.open:
             del self.open[entry.run]
             self.last = entry.at

@@ -16,7 +16,7 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript.chunk_runs import AlikeChunks
-from acp_proxy.transcript.file_format import V1, Entry, NoteType
+from acp_proxy.transcript.file_format import ACP_V1, Entry, NoteType
 from acp_proxy.transcript.reader import AlikeLines, Line
 
 # --- What protocol version 2 sends by id: messages, calls, plans and terminals. Chunks add to them, updates replace
@@ -449,7 +449,7 @@ def read_as_v1(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines
         if isinstance(line, AlikeLines):
             if not reader.add_chunks(line.chunks):
                 yield line
-        elif line.entry is None or (line.entry.protocol == V1 and reader.is_idle):
+        elif line.entry is None or (line.entry.protocol == ACP_V1 and reader.is_idle):
             yield line
         else:
             for entry in reader.add(line.entry):

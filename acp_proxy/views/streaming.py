@@ -13,7 +13,7 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript import rewinds
-from acp_proxy.transcript.file_format import V1, Entry, NoteType
+from acp_proxy.transcript.file_format import ACP_V1, Entry, NoteType
 from acp_proxy.transcript.v2_entries import V2AsV1
 from acp_proxy.views import conversation, formatting, sanitize
 from acp_proxy.views.diffs import count_rows, diff_texts
@@ -69,7 +69,7 @@ class StreamPrinter:
         self._block = None
 
     def take(self, entry: Entry) -> list[StreamedText]:
-        if entry.protocol == V1 and self._v2_as_v1.is_idle:
+        if entry.protocol == ACP_V1 and self._v2_as_v1.is_idle:
             return list(self._print_entry(entry))
         return [piece for as_v1 in self._v2_as_v1.add(entry) for piece in self._print_entry(as_v1)]
 

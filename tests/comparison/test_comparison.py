@@ -85,14 +85,14 @@ def test_the_answer_to_a_message_made_elsewhere_may_equal_a_remark_that_was_left
 def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update]) -> None:
     comparison = compare_replay(transcript(*TALK), *said)
     assert tail(comparison) == []
-    assert comparison.place.spans.merge_all == [(0, len(comparison.text.words))]
+    assert comparison.place.spans.all_spans == [(0, len(comparison.text.words))]
     assert not comparison.has_new_before_tail
 
 
 def test_repeated_words_are_matched_in_order() -> None:
     past = transcript("> a", "ok", "> b", "done", "> c", "ok")
     for said, covered in (["ok"], [(0, 2)]), (["ok", "> b", "done"], [(0, 6)]), (["> c", "ok"], [(6, 8)]):
-        assert compare_replay(past, *said).place.spans.merge_all == covered
+        assert compare_replay(past, *said).place.spans.all_spans == covered
     assert tail(compare_replay(past, "> a", "ok", "> b", "done", "> c", "ok", "> d", "ok")) == [user("d"), agent("ok")]
 
 
@@ -129,7 +129,7 @@ def test_an_answer_may_end_after_the_prompt_that_was_queued_during_it() -> None:
 def test_a_part_of_a_message_covers_that_part() -> None:
     comparison = compare_replay(transcript(*TALK), *TALK[:3], "You are welcome")
     assert tail(comparison) == []
-    assert comparison.place.spans.merge_all == [(0, len(comparison.text.words) - len(",anytime."))]
+    assert comparison.place.spans.all_spans == [(0, len(comparison.text.words) - len(",anytime."))]
 
 
 # --- unknown updates
@@ -194,13 +194,13 @@ def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> Non
 def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
     past = transcript("> a", "The same answer.", "> b", "The same answer.")
     comparison = compare_replay(past, "> b", "The same answer.")
-    assert comparison.place.spans.merge_all == [past.find_span(2)]
+    assert comparison.place.spans.all_spans == [past.find_span(2)]
 
 
 def test_short_user_messages_with_nothing_between_them_are_recognised_one_by_one() -> None:
     past = transcript("> go on", "ok.", "> /undo", "> go on", "ok.")
     comparison = compare_replay(past, "> /undo", "> go on", "ok.")
-    assert comparison.place.spans.merge_all == [past.find_span(3)]
+    assert comparison.place.spans.all_spans == [past.find_span(3)]
 
 
 @pytest.mark.parametrize("begin", [0, 2])
@@ -775,7 +775,7 @@ def test_a_turn_that_was_answered_is_not_completed() -> None:
 )
 def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], late: bool) -> None:
     comparison = compare_replay(transcript(*TALK), *([] if late else said), late=said if late else [])
-    assert comparison.place.spans.merge_all == [(0, len(comparison.text.words))]
+    assert comparison.place.spans.all_spans == [(0, len(comparison.text.words))]
     assert comparison.has_new_before_tail == (said[1] != TALK[3])
     assert list_new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
 

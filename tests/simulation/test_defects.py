@@ -99,7 +99,7 @@ def _attach_what_tools_sent(patch: Patch) -> None:
 def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
     split = Tail.split
     patch.setattr(Tail, "split", lambda self, *, answer_may_follow, **more: split(self, answer_may_follow=True, **more))
-    for name in ("has_next_turn", "is_surely_new"):
+    for name in ("tail_needs_no_answer", "is_surely_new"):
         patch.setattr(Comparison, name, property(lambda self: False))
 
 

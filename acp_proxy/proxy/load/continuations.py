@@ -26,11 +26,11 @@ _UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadSta
 class NewSession(Struct, frozen=True):
     """The agent's answer to acp-proxy's own ``session/new``, and what follows.
 
-    ``event``: what that is for the load. ``response``: the line of the answer for the client, if it gets one.
+    ``event``: what that is for the load. ``answer_line``: with the answer for the client, if it gets one.
     """
 
     event: LoadEvent
-    response: bytes | None
+    answer_line: bytes | None
     effects: list[Effect]
 
 
@@ -53,10 +53,10 @@ class Continuations:
         Returns the line of the answer for the client, and the agent's id if it is a new one.
         """
         if opened_id is None or opened_id == load.session_id or not load.plan.renames:
-            return load.response, None
+            return load.answer_line, None
         has_alias = self._aliases.find_client_id(opened_id) == load.session_id
         self._aliases.add(load.session_id, opened_id)
-        return aliases.with_result_session(load.response, load.session_id), opened_id if not has_alias else None
+        return aliases.with_result_session(load.answer_line, load.session_id), opened_id if not has_alias else None
 
     def add_alias(self, session_id: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""

@@ -6,7 +6,7 @@
 
 from typing import Generic, TypeVar
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, decide_by_rule
+from acp_proxy.comparison.choose_replay import Rule, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.repeated_replays import RestOfReplay, drop_repetition
@@ -186,7 +186,7 @@ class Load:
         then."""
         self.opens_anew = False
         """Whether the agent was asked for a new session in which this one continues."""
-        self.response = b""
+        self.answer_line = b""
         """The line of the answer for the client."""
         self.result: object = None
         """The result in the agent's answer."""
@@ -198,7 +198,7 @@ class Load:
         the agent's answer. The client may have them."""
         self.state_updates = LineBuffer[None]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
-        self.before_response, self.after_response = LineBuffer[object](), LineBuffer[object]()
+        self.before_answer, self.after_answer = LineBuffer[object](), LineBuffer[object]()
         """Lines that wait for the answer to the client, and must leave before or after it, each with its update if that
         must be compared before it is sent, else None."""
         self.first_line: bytes | None = None
@@ -219,7 +219,7 @@ class Load:
         """What came before the agent's answer to this load, but may be the rest of the earlier replay. The rest of this
         load's replay is alike: what comes again after the answer is left out, since the client has it."""
 
-        self.decision: Decision | None = decide_by_rule(Rule.PASSES) if plan.passes_at_once else None
+        self.decision = decide_by_rule(Rule.PASSES, wants_past=plan.wants_past) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
@@ -245,7 +245,7 @@ class Load:
     @property
     def size(self) -> int:
         """The bytes that wait, without ``state_updates``, which have a limit of their own."""
-        return self.uncompared.size + self.before_response.size + self.after_response.size
+        return self.uncompared.size + self.before_answer.size + self.after_answer.size
 
     @property
     def tail_size(self) -> int:

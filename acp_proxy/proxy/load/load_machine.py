@@ -32,7 +32,6 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.events import PastCompared, PastShown
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.continuations import Continuations
-from acp_proxy.proxy.load.late_and_turn_updates import LateAndTurnUpdates
 from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import FORKED
 from acp_proxy.proxy.load.open_loads import OpenLoads
@@ -45,6 +44,7 @@ from acp_proxy.proxy.load.states import (
     LoadEvent,
     LoadState,
 )
+from acp_proxy.proxy.load.unsettled_updates import UnsettledUpdates
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
 from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.transcript.file_format import NoteType
@@ -64,7 +64,7 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
         self.waiting_lines = WaitingLines(self.open_loads)
-        self.late_and_turn_updates = LateAndTurnUpdates(
+        self.unsettled_updates = UnsettledUpdates(
             session_entries, self.open_loads, self.waiting_lines, self._send_or_hold_line
         )
         self._session_entries = session_entries
@@ -106,7 +106,7 @@ class LoadMachine:
             case Action.SEND_WAITING:
                 return self._send_waiting_lines(load)
             case Action.ANSWER:
-                line = load.refused_prompt[1] if load.refused_prompt is not None else load.response
+                line = load.refused_prompt[1] if load.refused_prompt is not None else load.answer_line
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Action.ANSWER_AFTER_PAST:
                 return self._answer_after_past(load)
@@ -114,15 +114,15 @@ class LoadMachine:
                 load.decision = decide_by_rule(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_ANEW:
-                load.after_response.drop()
+                load.after_answer.drop()
                 load.state_updates.drop()
                 return self._open_anew(load)
             case Action.BECOME_ANSWERED:
                 return self._become_answered(load)
             case Action.SETTLE:
-                return self.late_and_turn_updates.settle(load)
+                return self.unsettled_updates.settle(load)
             case Action.RELEASE_TURN:
-                return self.late_and_turn_updates.release_turn_of_load(load)
+                return self.unsettled_updates.release_turn_of_load(load)
             case Action.FORGET:
                 self.open_loads.forget(load)
                 return []
@@ -144,11 +144,11 @@ class LoadMachine:
         """Answer a load for which the agent is not asked with the transcript. What the session's agent sends meanwhile
         is new, and follows it."""
         self.open_loads.add(load)
-        load.response = jsonrpc.encode_result(
+        load.answer_line = jsonrpc.encode_result(
             load.request.id, self._session_entries.sessions.find_answer(load.session_id)
         )
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
-            load.before_response.add(busy, None)
+            load.before_answer.add(busy, None)
         return self._show_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> None:
@@ -183,7 +183,7 @@ class LoadMachine:
 
     def handle_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
-        load.response = line.removesuffix(b"\n") + b"\n"
+        load.answer_line = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
         cancelled_lines: list[tuple[bytes, bool]] = []
         cancelled_count = 0
@@ -217,9 +217,9 @@ class LoadMachine:
             if other is not load:
                 other.earlier_first_line, other.follows_answer = load.first_line, True
         if not load.plan.passes_at_once:
-            load.response = _replace_null_result(load.response, message)
+            load.answer_line = _replace_null_result(load.answer_line, message)
         if self.dialect.states_first:
-            load.before_response.replace(load.before_response.take() + load.after_response.take())
+            load.before_answer.replace(load.before_answer.take() + load.after_answer.take())
         load.result = message.result
         return effects + self._move(load, LoadEvent.AGREED)
 
@@ -228,7 +228,7 @@ class LoadMachine:
         request, session_id, result = load.request, load.session_id, load.result
         alias = None
         if not load.opens_anew:
-            load.response, alias = self._continuations.rename(load, acp.session_id(result))
+            load.answer_line, alias = self._continuations.rename(load, acp.session_id(result))
         sessions = self._session_entries.sessions
         if load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id):
             load.is_import = False
@@ -261,16 +261,16 @@ class LoadMachine:
         effect_or_refusal = self._continuations.ask_for_new(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
-        load.response = effect_or_refusal
+        load.answer_line = effect_or_refusal
         return self._move(load, LoadEvent.REFUSED)
 
     def handle_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
         new_session = self._continuations.continue_in_new(load, line, message)
-        load.response = new_session.response if new_session.response is not None else load.response
+        load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
         idle = self.dialect.encode_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
-            load.before_response.add(idle, None)
+            load.before_answer.add(idle, None)
         load.result = message.result
         return [*new_session.effects, *self._move(load, new_session.event)]
 
@@ -336,11 +336,11 @@ class LoadMachine:
             load.uncompared.drop()
         if self._handovers.keeps_handover_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
-        lines += [line for line, _ in load.before_response.take()]
+        lines += [line for line, _ in load.before_answer.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._session_entries.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.send_prompt_again(load)
-        answer = [load.response, *load.latest_states] if not prompt else []
+        answer = [load.answer_line, *load.latest_states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
 
     def handle_past_compared(self, past_compared: PastCompared) -> list[Effect]:
@@ -405,7 +405,7 @@ class LoadMachine:
         is_unsettled = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
         if not is_unsettled or not (is_in_turn or self._has_agent_ended):
             return []
-        if first := self.late_and_turn_updates.release_and_compare(load.session_id):
+        if first := self.unsettled_updates.release_and_compare(load.session_id):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if self._has_agent_ended else [])
@@ -416,7 +416,7 @@ class LoadMachine:
         load = self.open_loads.find_unsettled(session_id)
         if load is None or load.state is not LoadState.ANSWERED or load.compared is None:
             return []
-        return self.late_and_turn_updates.record_new(load) if not load.compared.comparison.is_in_middle else []
+        return self.unsettled_updates.record_new(load) if not load.compared.comparison.is_in_middle else []
 
     def leave_to_next_load(self, next_load: Load) -> list[Effect]:
         """The agent is asked to open a session again: its last load is over, and what comes now is the next one's."""
@@ -426,7 +426,7 @@ class LoadMachine:
         next_load.earlier_first_line = load.first_line
         if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
             return self._move(load, LoadEvent.MUST_SETTLE)
-        effects = self.late_and_turn_updates.release_all_of_session(load.session_id)
+        effects = self.unsettled_updates.release_all_of_session(load.session_id)
         return effects + self._move(load, LoadEvent.DROPPED)
 
     def settle_session(self, session_id: str | None) -> list[Effect]:
@@ -443,7 +443,7 @@ class LoadMachine:
                 effects += self._move(load, LoadEvent.PROMPTED)
         unsettled_load = self.open_loads.find_unsettled(session_id)
         if unsettled_load is not None:
-            effects += self.late_and_turn_updates.release_turn_of_load(unsettled_load)
+            effects += self.unsettled_updates.release_turn_of_load(unsettled_load)
             _add_unechoed(unsettled_load, prompt)
             if prompt is not None and unsettled_load.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(unsettled_load, prompt)
@@ -472,7 +472,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.open_loads.list_open():
             if load.awaits_agents_answer:
-                load.response = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
+                load.answer_line = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._move(load, LoadEvent.ENDED)
         for load in self.open_loads.list_unsettled():
             effects += self._apply_earlier_events(load) or self._move(load, LoadEvent.ENDED)
@@ -497,7 +497,7 @@ class LoadMachine:
             return self._handle_non_conversation(load, line, message)
         if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
             load.expected_repetition = None  # after a prompt, what is alike may be new
-            return self.late_and_turn_updates.handle_update_in_turn(load, line, update)
+            return self.unsettled_updates.handle_update_in_turn(load, line, update)
         if load.expected_repetition is not None and load.expected_repetition.take(line):
             return []  # the client has it
         match load.state:
@@ -511,10 +511,10 @@ class LoadMachine:
                 self.waiting_lines.remember(load, line, is_late=load.follows_answer)
                 return []
             case LoadState.SHOWING_PAST | LoadState.STOPPING:
-                load.after_response.add(line, update)
+                load.after_answer.add(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
-                return self.late_and_turn_updates.handle_late_update(load, line, update)
+                return self.unsettled_updates.handle_late_update(load, line, update)
             case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
             case _:
@@ -538,7 +538,7 @@ class LoadMachine:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self.waiting_lines.find_holder(session_id) is not None
-        earlier_updates = [] if is_held else self.late_and_turn_updates.release_all_of_session(session_id)
+        earlier_updates = [] if is_held else self.unsettled_updates.release_all_of_session(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -557,7 +557,7 @@ class LoadMachine:
         holder = self.waiting_lines.find_holder(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.after_response.add(line, None)
+        holder.after_answer.add(line, None)
         return self._pass_if_flooded(holder)
 
     def _pass_if_flooded(self, load: Load) -> list[Effect]:
@@ -569,7 +569,7 @@ class LoadMachine:
     def _send_waiting_lines(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
         lines: list[bytes] = []
-        for line, update in load.before_response.take() + load.after_response.take():
+        for line, update in load.before_answer.take() + load.after_answer.take():
             if update is None:
                 lines.append(line)
             elif load.compared is not None:

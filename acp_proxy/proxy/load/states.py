@@ -4,7 +4,7 @@ Two rules hold for this package, whose code runs only under the lock on deciding
 
 - The constructor of a ``Load`` chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes,
   and the ``state`` only in ``_move``, as ``TRANSITIONS`` says. What they hold is changed by three more: ``uncompared``
-  by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``LateAndTurnUpdates``, and echoed prompts are removed
+  by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``UnsettledUpdates``, and echoed prompts are removed
   from the latter by the ``ReplayInTurn`` that it calls.
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.

@@ -45,13 +45,13 @@ class WaitingLines:
         load = self._open_loads.find_by_id(id)
         if load is None or not load.agent_may_replay:
             return False
-        return any(update is not None for _, update in load.after_response.items)
+        return any(update is not None for _, update in load.after_answer.items)
 
     def find_session_of_held_request(self, cancel: Notification) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels, or None."""
         cancelled_id = jsonrpc.read_cancelled_id(cancel)
         for load in self._open_loads.list_open():
-            for line in load.before_response.lines + load.after_response.lines:
+            for line in load.before_answer.lines + load.after_answer.lines:
                 message = jsonrpc.read_message(line)
                 if isinstance(message, Request) and message.id == cancelled_id:
                     return load.session_id

@@ -120,7 +120,7 @@ def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
 
 
 def _list_losses(comparison: Comparison) -> Iterator[str]:
-    text, spans = comparison.text, comparison.place.spans.merge_all
+    text, spans = comparison.text, comparison.place.spans.all_spans
     known_length = sum(end - start for start, end in spans)
     if comparison.user_message_count < len(text.user_messages):
         yield "some of the user's words" if comparison.user_message_count else "the user's words"

@@ -14,7 +14,7 @@ from acp_proxy.tools.mock_agent.connection import Connection
 from acp_proxy.tools.mock_agent.sessions import RUN, PlayedSession
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
 from acp_proxy.tools.mock_agent.turn_player import TurnLines, Verdict, replace_line
-from acp_proxy.transcript.file_format import V1, Entry
+from acp_proxy.transcript.file_format import ACP_V1, Entry
 
 _BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 
@@ -181,15 +181,15 @@ class PromptPlayerV2(PromptPlayer):
         if line is None:
             return None
         params = acp.member(jsonrpc.parse_leniently(line), "params")
-        call = acp.member(params, "toolCall" if step.entry.protocol == V1 else "subject")
-        if step.entry.protocol != V1:
+        call = acp.member(params, "toolCall" if step.entry.protocol == ACP_V1 else "subject")
+        if step.entry.protocol != ACP_V1:
             call = acp.member(call, "toolCall")
         question_params: dict[str, object] = {"sessionId": self.session.id, "options": acp.member(params, "options")}
         question_params["title"] = acp.text(params, "title") or acp.text(call, "title") or "May I go on?"
         if isinstance(call, dict):
             question_params["subject"] = {
                 "type": "tool_call",
-                "toolCall": self._describe_call(call, is_v1=step.entry.protocol == V1),
+                "toolCall": self._describe_call(call, is_v1=step.entry.protocol == ACP_V1),
             }
         return jsonrpc.encode_request(id, acp.REQUEST_PERMISSION, question_params)
 

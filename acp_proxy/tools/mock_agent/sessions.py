@@ -84,7 +84,7 @@ def read_session(header: Header, entries: Iterable[Entry]) -> PlayedSession:
     session, as_v1 = PlayedSession(header, Summary.begin(header)), V2AsV1(at_once=True)
     for entry in entries:
         session.recorded_entries.append(entry)
-        is_first = entry.protocol == file_format.V1 and as_v1.is_idle
+        is_first = entry.protocol == file_format.ACP_V1 and as_v1.is_idle
         for entry_as_v1 in [entry] if is_first else as_v1.add(entry):
             session.take(entry_as_v1)
     return session

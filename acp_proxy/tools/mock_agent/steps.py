@@ -167,7 +167,7 @@ class _OpenTurn:
         options_offered = acp.member(params, "options")
         options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _read_list(options_offered)}
         kinds = {id: kind or "" for id, kind in options.items() if id is not None}
-        about = params if entry.protocol == file_format.V1 else acp.member(params, "subject")
+        about = params if entry.protocol == file_format.ACP_V1 else acp.member(params, "subject")
         call = acp.text(acp.member(about, "toolCall"), "toolCallId")
         ask = Ask(self._measure_pause(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
         self.asked[entry.request_key] = ask

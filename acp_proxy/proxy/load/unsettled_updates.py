@@ -1,8 +1,9 @@
-"""Handles the updates of a session with a load that come *late*, which is between the client's answer and the next
-prompt, or in a turn, even if nobody has answered the load yet.
+"""Handles what the agent sends about a session while it may still be the past that a load asked for.
 
-What comes late may be the past: it is compared with the transcript, and what is new in it is recorded when the load is
-settled. In a turn, an update is sent and recorded at once, unless it proves to be of a replay.
+It comes *late*, between the client's answer to the load and the next prompt (in ``comparison``, from the agent's answer
+on), or in a turn, which may begin before any answer. What comes late is compared with the transcript, and what is new
+in it is recorded when the load is settled. In a turn, an update is sent and recorded at once, unless it proves to be of
+a replay.
 """
 
 from collections.abc import Callable
@@ -20,8 +21,8 @@ from acp_proxy.proxy.load.waiting_lines import WaitingLines
 from acp_proxy.proxy.session_entries import SessionEntries
 
 
-class LateAndTurnUpdates:
-    """The late updates of one connection's loads, and those in a turn.
+class UnsettledUpdates:
+    """The updates of one connection's loads that come late or in a turn.
 
     Changes nothing of a load but its ``compared`` and ``unechoed_prompts``; its lines wait in ``waiting_lines``.
     """
