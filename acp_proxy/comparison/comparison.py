@@ -157,7 +157,7 @@ class Comparison:
         )
 
     @property
-    def _is_at_end(self) -> bool:
+    def _has_reached_end(self) -> bool:
         """Whether the replay has come to the end of the transcript."""
         position, end = self.place.position, len(self.text.words)  # agents leave out what they say outside turns
         return self.place.user_messages.next_index == len(self.text.user_messages) and (
@@ -168,7 +168,7 @@ class Comparison:
     def is_in_middle(self) -> bool:
         """Whether the tail has a user message, though the replay has not come to the end of the transcript: if that
         goes on, the message is context."""
-        return self.tail.user_message_count > 0 and not self._is_at_end
+        return self.tail.user_message_count > 0 and not self._has_reached_end
 
     def is_after_past(self, *, is_open_elsewhere: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
@@ -178,7 +178,7 @@ class Comparison:
         text, message = self.text, self.current_message
         is_user = message is not None and message.role is Role.USER
         is_interrupted = text.is_unfinished and not is_open_elsewhere
-        return self._is_at_end and not (
+        return self._has_reached_end and not (
             is_interrupted or self.place.is_in_answer or self.tail.user_message_count or is_user
         )
 
@@ -252,7 +252,7 @@ class Comparison:
         may_be_known = any(
             form.startswith(message.letters) for user in self.text.user_messages[last_index:] for form in user.forms
         )
-        return self.place.is_at_end and not (
+        return self.place.may_be_at_end and not (
             may_be_known
             or self.place.user_messages.find_restart(message.letters, is_whole=False) is not None
             or self.place.user_messages.find_index(message) is not None
@@ -274,7 +274,7 @@ class Comparison:
     @property
     def _has_sure_turn(self) -> bool:
         """Whether nothing known can follow what is new in the tail."""
-        return self.tail.needs_no_answer and self.place.is_at_end
+        return self.tail.needs_no_answer and self.place.may_be_at_end
 
     # --- messages, from their chunks
 
@@ -347,7 +347,7 @@ class Comparison:
 
     def _compare_known_words(self, message: SentMessage, span: Span) -> bool:
         """Take a message that the transcript has after the place of the replay. Returns whether it is that one."""
-        has_place = self.place.user_messages.has_begun and not self.place.is_in_answer and self.place.is_at_end
+        has_place = self.place.user_messages.has_begun and not self.place.is_in_answer and self.place.may_be_at_end
         is_greeting = span[1] <= self._first_user_message_position or self._is_known_warning(message.letters)
         is_said_again = is_greeting or self.text.has_earlier_message(message.letters, span[0])
         if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
@@ -477,7 +477,7 @@ class Comparison:
             if user_index is not None and message.message_id is None and self.text.has_only_first_user_message:
                 self._before_restart = copy(self.tail), message.updates
         if user_index is None:
-            if self.tail.follows_rewording and self.place.is_at_end:  # no turn follows in the transcript
+            if self.tail.follows_rewording and self.place.may_be_at_end:  # no turn follows in the transcript
                 self.place.leave_answer()
             self.context.suspect(message.letters)
             self._has_other_user_message = self.text.find_user_message(message.letters, 0) is None
@@ -575,7 +575,7 @@ class Comparison:
         if id is None:
             return None
         may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
-        is_new_turn = self._has_other_user_message and self.place.is_at_end and not self.place.is_in_answer
+        is_new_turn = self._has_other_user_message and self.place.may_be_at_end and not self.place.is_in_answer
         call_index = self.place.calls.find_index(
             id,
             title,

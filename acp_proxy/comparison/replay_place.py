@@ -128,7 +128,7 @@ class ReplayPlace:
         return self.is_in_answer and self.text.last_answered > self.user_messages.next_index
 
     @property
-    def is_at_end(self) -> bool:
+    def may_be_at_end(self) -> bool:
         """Whether no user message with an answer follows in the transcript for sure: the replay has come to the last of
         these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
         text, user_messages = self.text, self.text.user_messages

@@ -315,7 +315,7 @@ class Recorder:
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
         """Write what was added, with one write for each run of entries of one session."""
-        since, session_id, parts = "", "", file_format.Parts()  # the run's entries, their session, and when they began
+        since, session_id, parts = "", "", file_format.Parts()  # when the run began, whose it is, and its entries
         while batch:
             seconds, effect = batch.popleft()
             if not isinstance(effect, _ENTRY_EFFECTS) or effect.session_id != session_id:
@@ -357,7 +357,8 @@ class Recorder:
                 case IndexSession():
                     self._changed.append(effect.session_id)
                 case RecordGap():
-                    # Of a session that was closed since, or never recorded, only the warning says it.
+                    # Of a session that was closed since, or never recorded, only the warning says it. What the writer
+                    # could not take while it was stalled may be the very beginning of one.
                     if effect.session_id in self._sessions or effect.reason == GapReason.STORE_HANGS:
                         self._sessions.remember_gap(effect.session_id, stamp, effect.reason)
                 case ForgetSession():

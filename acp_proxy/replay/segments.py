@@ -134,9 +134,8 @@ class CompactSegment:
         self._items: list[_JoinedChunks | FoldedCall | Compaction | bytes] = []
         self._folds: dict[str, FoldedCall] = {}
         self._compactions: dict[str, Compaction] = {}
-        self._uncut_fold: FoldedCall | None = (
-            None  # the only fold with an uncut line, which its next update may replace
-        )
+        self._uncut_fold: FoldedCall | None = None
+        """The only fold with an uncut line, which its next update may replace."""
         self._plan_index: int | None = None
 
     def add(self, update: Update) -> list[bytes]:

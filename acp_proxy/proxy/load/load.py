@@ -267,8 +267,8 @@ class Load:
     def needs_comparison(self) -> bool:
         """Whether what the agent sent before its answer is compared with the transcript.
 
-        Whatever it sent is, since that may be new. Nothing is only if the agent was asked for a replay that may be
-        shown, which then lacks everything. Else a ``fixed_rule`` holds, or ``Rule.NOTHING_REPLAYED``.
+        If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
+        for a replay that may be shown: that lacks everything then.
         """
         return bool(self.uncompared) or (self.plan.sends == acp.LOAD and self.fixed_rule is None)
 

@@ -201,7 +201,7 @@ class LoadMachine:
             if len(last_replay) == len(lines):  # they do not begin alike: this one's began after it was asked for
                 last_replay = find_last_replay(lines[cancelled_count:])
             load.uncompared.replace(last_replay)
-        rest_lines: list[bytes] = []  # None: there is no earlier replay, so all is of this one
+        rest_lines: list[bytes] = []  # without an earlier replay, all is of this one
         if load.earlier_first_line == b"":
             # Nothing of that came before its answer: all is of it, and this load's own comes after this answer.
             rest_lines = load.uncompared.lines
