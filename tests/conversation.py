@@ -31,7 +31,7 @@ from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy import own_messages, session_list
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
@@ -78,6 +78,7 @@ from acp_proxy.proxy.events import (
     PastShown,
     SessionFound,
 )
+from acp_proxy.proxy.lists import list_lines
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.run.list_rows import encode_page
 from acp_proxy.store.index import ListedSession
@@ -90,9 +91,9 @@ Said = Mapping[str, Any] | list[Any] | bytes
 RELEASE = "1.2.3"
 _SHOWN: dict[str | None, tuple[bool, ...]] = {
     None: (False,),
-    session_list.EXCLUDE: (False,),
-    session_list.ONLY: (True,),
-    session_list.INCLUDE: (False, True),
+    list_lines.EXCLUDE: (False,),
+    list_lines.ONLY: (True,),
+    list_lines.INCLUDE: (False, True),
 }
 """The archive states that each filter of a list shows."""
 AS_USUAL = Modes()
@@ -596,22 +597,22 @@ class CoreConversation:
             case AmendList(data, archived, asked):
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 here = self.archived - self.changed_by_agent
-                hidden = deleted | (here if archived == session_list.EXCLUDE else frozenset())
-                changes = session_list.ListChanges(
+                hidden = deleted | (here if archived == list_lines.EXCLUDE else frozenset())
+                changes = list_lines.ListChanges(
                     hidden,
                     self._title_of(effect.renamed) if effect.is_of_index else None,
                     self.titles_from_prompts if effect.fills_titles else {},
                     here if archived is not None else None,
-                    only_archived=archived == session_list.ONLY,
+                    only_archived=archived == list_lines.ONLY,
                     is_of_index=effect.is_of_index,
                 )
-                page = session_list.amend_rows(data, changes, list_member=effect.list_member)
-                if asked is not None and (cursor := session_list.find_next_cursor(data, page)) is not None:
+                page = list_lines.amend_rows(data, changes, list_member=effect.list_member)
+                if asked is not None and (cursor := list_lines.find_next_cursor(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]
             case AmendTitles(data, renamed, ours):
                 title_of = self._title_of(renamed)
-                return [Forward(Peer.CLIENT, session_list.replace_titles(data, lambda id: title_of(ours.get(id, id))))]
+                return [Forward(Peer.CLIENT, list_lines.replace_titles(data, lambda id: title_of(ours.get(id, id))))]
             case FollowAgent(session, title, is_archived):
                 self.titles |= {session: title} if title is not None else {}
                 if is_archived is not None:

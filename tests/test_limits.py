@@ -7,7 +7,8 @@ import pytest
 
 from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
-from acp_proxy.proxy import aliases, handovers, open_requests, session_states, terminal_notes
+from acp_proxy.proxy import aliases, open_requests, session_states, terminal_notes
+from acp_proxy.proxy.handover import handovers
 from acp_proxy.proxy.load import open_loads, waiting_lines, waiting_requests
 from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
 from acp_proxy.replay import replayer

@@ -6,8 +6,7 @@ whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it und
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
-from acp_proxy.proxy import capabilities, handover_lines, jetbrains_index, own_messages, session_list
-from acp_proxy.proxy.agent_list import AgentList
+from acp_proxy.proxy import capabilities, own_messages
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Answerers, Settings
 from acp_proxy.proxy.draft_methods import DraftMethods
@@ -35,9 +34,12 @@ from acp_proxy.proxy.events import (
     PastShown,
     SessionFound,
 )
-from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.jetbrains_index import AgentIndex
-from acp_proxy.proxy.load.continuations import Continuations
+from acp_proxy.proxy.handover import handover_lines
+from acp_proxy.proxy.handover.continuations import Continuations
+from acp_proxy.proxy.handover.handovers import Handovers
+from acp_proxy.proxy.lists import jetbrains_index, list_lines
+from acp_proxy.proxy.lists.agent_list import AgentList
+from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.load.waiting_requests import WaitingRequests
@@ -267,7 +269,7 @@ class Connection:
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
                 has_archive, answerers = capabilities.ARCHIVE in served_here, self._answerers
-                archived = session_list.read_archive_filter(request.params) if has_archive else None
+                archived = list_lines.read_archive_filter(request.params) if has_archive else None
                 return [
                     ListSessions(
                         request.id, cwd, cursor, answerers.supports_directories, archived, answerers.opens_foreign

@@ -149,7 +149,7 @@ class ListSessions(Struct, frozen=True):
     cursor: str | None
     supports_directories: bool
     archived: str | None = None
-    """Which sessions to list by archive state, if each must say its own (``session_list.EXCLUDE``, …)."""
+    """Which sessions to list by archive state, if each must say its own (``list_lines.EXCLUDE``, …)."""
     lists_foreign: bool = True
     """Sessions of other agents may be listed too."""
 

@@ -3,10 +3,11 @@
 from acp_proxy.protocol import jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Message, Peer, Response
 from acp_proxy.protocol.versions import Dialect
-from acp_proxy.proxy import capabilities, jetbrains_index
+from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Answerers, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, TranscriptEffectBase, Warn
-from acp_proxy.proxy.load.continuations import Continuations
+from acp_proxy.proxy.handover.continuations import Continuations
+from acp_proxy.proxy.lists import jetbrains_index
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.session_entries import SessionEntries
 

@@ -8,7 +8,7 @@ would do the same with those that pass here, only later.
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.waiting_requests import WaitingRequests
 from acp_proxy.proxy.open_requests import OpenRequests

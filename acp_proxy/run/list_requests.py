@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy import own_messages, session_list
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import AmendList, AmendTitles, Forward, ListSessions, RelayEffect
 from acp_proxy.proxy.events import PageEmptied
-from acp_proxy.proxy.jetbrains_index import IndexRows
-from acp_proxy.proxy.session_list import ListChanges
+from acp_proxy.proxy.lists import list_lines
+from acp_proxy.proxy.lists.jetbrains_index import IndexRows
+from acp_proxy.proxy.lists.list_lines import ListChanges
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
 from acp_proxy.run.changed_sessions import ChangedSessions
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from acp_proxy.store.index import ListedSession
     from acp_proxy.store.journal import JournalState
 
-_ARCHIVE_FILTERS = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.INCLUDE: None}
+_ARCHIVE_FILTERS = {list_lines.EXCLUDE: False, list_lines.ONLY: True, list_lines.INCLUDE: None}
 """The filters of ``session/list``, as ``ProxyStore.list_page`` takes them."""
 
 
@@ -45,7 +46,7 @@ class ListRequests:
     def _make_list(self, effect: ListSessions) -> bytes:
         recorder = self._recorder
         try:
-            archived = _ARCHIVE_FILTERS[effect.archived or session_list.EXCLUDE]
+            archived = _ARCHIVE_FILTERS[effect.archived or list_lines.EXCLUDE]
             other_folders = recorder.list_other_folders() if effect.lists_foreign else []
             store, agent = recorder.store, recorder.find_agent_folder()
             page = store.list_page(
@@ -79,7 +80,7 @@ class ListRequests:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.find_agent_folder()))
             title_of = _make_title_lookup(state, page.renamed)
             generated_titles = self._find_titles(
-                session_list.find_untitled(agents_line, include_absent=page.fills_titles, list_member=page.list_member)
+                list_lines.find_untitled(agents_line, include_absent=page.fills_titles, list_member=page.list_member)
             )
             aliases = (
                 recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.find_agent_folder()))
@@ -92,26 +93,24 @@ class ListRequests:
             listed_elsewhere = aliases.keys() | {row.session_id for row in rows}
             rows = rows if page.joins_rows else []
             archived = state.archived_here
-            hidden = (
-                state.deleted_ids | archived if page.archived in (None, session_list.EXCLUDE) else state.deleted_ids
-            )
+            hidden = state.deleted_ids | archived if page.archived in (None, list_lines.EXCLUDE) else state.deleted_ids
             hidden |= listed_elsewhere
             changes = ListChanges(
                 hidden,
                 title_of,
                 generated_titles,
                 archived if page.archived is not None else None,
-                only_archived=page.archived == session_list.ONLY,
+                only_archived=page.archived == list_lines.ONLY,
                 is_of_index=page.is_of_index,
             )
             line = join_rows(
-                session_list.amend_rows(agents_line, changes, list_member=page.list_member),
+                list_lines.amend_rows(agents_line, changes, list_member=page.list_member),
                 rows,
                 supports_directories=page.supports_directories,
                 says_archived=page.archived is not None and not page.is_of_index,
                 is_of_index=page.is_of_index,
             )
-            cursor = session_list.find_next_cursor(agents_line, line) if page.client_request is not None else None
+            cursor = list_lines.find_next_cursor(agents_line, line) if page.client_request is not None else None
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, agents_line)]
@@ -123,7 +122,7 @@ class ListRequests:
         index = IndexRows(aliases, state.deleted_ids, frozenset({*page.requested_ids, *page.our_ids}))
         untitled = [
             aliases.get(id, id)
-            for id in session_list.find_untitled(agents_line, include_absent=page.fills_titles, list_member=list_member)
+            for id in list_lines.find_untitled(agents_line, include_absent=page.fills_titles, list_member=list_member)
         ]
         # The agent's new session lacks a title that the user gave to the one before.
         users_titles = {
@@ -138,9 +137,9 @@ class ListRequests:
             our_ids=aliases,
             to_client_id=index.find_client_id if aliases else None,
         )
-        line = session_list.amend_rows(agents_line, changes, list_member=list_member)
-        line = session_list.replace_removed_ids(line, list_member, index.find_removed) if aliases else line
-        missing = index.find_missing(page.requested_ids, session_list.find_ids(agents_line, list_member))
+        line = list_lines.amend_rows(agents_line, changes, list_member=list_member)
+        line = list_lines.replace_removed_ids(line, list_member, index.find_removed) if aliases else line
+        missing = index.find_missing(page.requested_ids, list_lines.find_ids(agents_line, list_member))
         rows = [replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_rows(page, missing)]
         return join_rows(line, rows, supports_directories=page.supports_directories, is_of_index=True)
 
@@ -152,7 +151,7 @@ class ListRequests:
         except OSError:
             return updates.data
         title_of = _make_title_lookup(state, updates.renamed, updates.our_ids)
-        return session_list.replace_titles(updates.data, title_of) if title_of is not None else updates.data
+        return list_lines.replace_titles(updates.data, title_of) if title_of is not None else updates.data
 
     def _find_rows(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
@@ -165,7 +164,7 @@ class ListRequests:
     def _find_rows_to_join(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
         """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
         that only acp-proxy can list."""
-        recorder, archived = self._recorder, _ARCHIVE_FILTERS[page.archived or session_list.EXCLUDE]
+        recorder, archived = self._recorder, _ARCHIVE_FILTERS[page.archived or list_lines.EXCLUDE]
         store, agent = recorder.store, recorder.find_agent_folder()
         lists_foreign = page.joins_rows and page.lists_foreign
         other_folders = recorder.run_on_writer(recorder.list_other_folders) if lists_foreign else []

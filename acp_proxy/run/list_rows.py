@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc, timestamps
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy.session_list import INDEX_MARK, set_at_path
+from acp_proxy.proxy.lists.list_lines import INDEX_MARK, set_at_path
 
 if TYPE_CHECKING:
     from acp_proxy.store.index import ListedSession

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy import agent_list
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
 from acp_proxy.proxy.effects import AnswerStatus, Forward, SetArchived, SetTitle
+from acp_proxy.proxy.lists import agent_list
 from tests.conversation import (
     LOADS,
     RESUMES,

@@ -20,7 +20,8 @@ from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, UserMessage, block_letters
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.proxy import handover_lines, session_list
+from acp_proxy.proxy.handover import handover_lines
+from acp_proxy.proxy.lists import list_lines
 from acp_proxy.proxy.load.load import ComparedReplay
 from acp_proxy.replay.handover_record import Attachments
 from acp_proxy.replay.terminal_output import ReplayedTerminals
@@ -126,7 +127,7 @@ def _let_a_turn_made_elsewhere_explain_any_gap(patch: Patch) -> None:
 
 
 def _list_the_sessions_of_handovers(patch: Patch) -> None:
-    patch.setattr(session_list, "amend_rows", lambda raw, *_, **__: raw)
+    patch.setattr(list_lines, "amend_rows", lambda raw, *_, **__: raw)
 
 
 def _forget_steering(patch: Patch) -> None:
@@ -152,7 +153,7 @@ def _take_any_note_for_the_output(patch: Patch) -> None:
 
 
 def _pass_titles_of_handover_records(patch: Patch) -> None:
-    for module in (session_list, handover_lines):
+    for module in (list_lines, handover_lines):
         patch.setattr(module, "is_of_handover_record", lambda title: False)
 
 

@@ -18,7 +18,7 @@ from acp_proxy.comparison.repeated_replays import (
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
-from acp_proxy.proxy import handover_lines, own_messages
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import (
     CloseTranscript,
     Effect,
@@ -30,8 +30,9 @@ from acp_proxy.proxy.effects import (
     Warn,
 )
 from acp_proxy.proxy.events import PastCompared, PastShown
-from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.load.continuations import Continuations
+from acp_proxy.proxy.handover import handover_lines
+from acp_proxy.proxy.handover.continuations import Continuations
+from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import FORKED
 from acp_proxy.proxy.load.open_loads import OpenLoads

@@ -15,9 +15,9 @@ from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Answerers
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
-from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.jetbrains_index import METHODS
-from acp_proxy.proxy.load.continuations import Continuations
+from acp_proxy.proxy.handover.continuations import Continuations
+from acp_proxy.proxy.handover.handovers import Handovers
+from acp_proxy.proxy.lists.jetbrains_index import METHODS
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import PROMPTED_ANEW, LoadPlan, Refusal, plan_load, plan_passing

@@ -15,7 +15,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     ShowPast,
 )
-from acp_proxy.proxy.handovers import HANDOVER_LIMIT as HANDOVERS
+from acp_proxy.proxy.handover.handovers import HANDOVER_LIMIT as HANDOVERS
 from acp_proxy.proxy.load import open_loads, waiting_lines
 from acp_proxy.proxy.load.open_loads import HOLDING_LIMIT
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT

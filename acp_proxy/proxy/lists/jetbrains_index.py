@@ -17,8 +17,8 @@ from acp_proxy.protocol.jsonrpc import Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import ARCHIVE, TITLE, Answerers
 from acp_proxy.proxy.effects import AmendList, Effect, FollowAgent, Forward, SetArchived, SetTitle
+from acp_proxy.proxy.lists.list_lines import EXCLUDE, INCLUDE, ONLY
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
-from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 INDEX = "sessionIndex"

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy import own_messages, session_list
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import Forward
-from acp_proxy.proxy.session_list import ListChanges, amend_rows
+from acp_proxy.proxy.lists import list_lines
+from acp_proxy.proxy.lists.list_lines import ListChanges, amend_rows
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS
 from tests.conversation import line, result
 from tests.strategies import spelled, texts, values
@@ -141,8 +142,8 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : null, "n":1.0}, {"cwd":"/","sessionId":"b" },'
         b' {"sessionId":"c","title":"theirs"}, {"sessionId":"d"}, {"sessionId":"e","title":""}, 3]}}\n'
     )
-    assert session_list.find_untitled(raw, include_absent=True) == ["a", "b", "d"]
-    assert session_list.find_untitled(raw, include_absent=False) == []
+    assert list_lines.find_untitled(raw, include_absent=True) == ["a", "b", "d"]
+    assert list_lines.find_untitled(raw, include_absent=False) == []
     made = {"a": "One", "b": "Two", "c": "Three", "e": "Five"}
     assert amend_rows(raw, ListChanges(generated_titles=made)) == raw.replace(b"null", b'"One"').replace(
         b'"b" ', b'"b","title":"Two" '
@@ -156,8 +157,8 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
 def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_replaced() -> None:
     title = f"{HANDOVER_RECORD_BEGINNINGS[0]}an agent, which continues here..."
     raw = line(result(1, {"sessions": [{"title": title, "sessionId": "a", "n": 1.0}, {"sessionId": "b"}]}))
-    assert session_list.find_untitled(raw, include_absent=False) == ["a"]
-    assert session_list.find_untitled(raw, include_absent=True) == ["a", "b"]
+    assert list_lines.find_untitled(raw, include_absent=False) == ["a"]
+    assert list_lines.find_untitled(raw, include_absent=True) == ["a", "b"]
     [listed, _] = json.loads(amend_rows(raw, ListChanges()))["result"]["sessions"]
     assert listed == {"sessionId": "a", "n": 1.0}
     assert amend_rows(raw, ListChanges(generated_titles={"a": "Mend it"})) == raw.replace(title.encode(), b"Mend it")
@@ -167,7 +168,7 @@ def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_
 @given(values)
 def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
-    titles = dict.fromkeys(session_list.find_untitled(raw, include_absent=True), "x")
+    titles = dict.fromkeys(list_lines.find_untitled(raw, include_absent=True), "x")
     amend_rows(raw, ListChanges(frozenset({"a"}), generated_titles=titles))
 
 

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
-from acp_proxy.proxy import handover_lines, own_messages
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
+from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.transcript.handover_record_text import HandoverRecordProgress

@@ -7,10 +7,10 @@ import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request
-from acp_proxy.proxy import handovers
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordMessage, RecordNote, ShowPast, StopShowingPast
-from acp_proxy.proxy.handovers import ATTACHED_LIMIT, Handovers
+from acp_proxy.proxy.handover import handovers
+from acp_proxy.proxy.handover.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.handover_record_text import ATTACHED, END, INTRODUCTION

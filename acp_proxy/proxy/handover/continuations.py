@@ -8,12 +8,13 @@ from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Response
-from acp_proxy.proxy import aliases, handover_lines
+from acp_proxy.proxy import aliases
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER
 from acp_proxy.proxy.effects import AddAlias, Effect, Forward
 from acp_proxy.proxy.events import PastShown
-from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.handover import handover_lines
+from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.states import LoadEvent, LoadState
 from acp_proxy.proxy.session_entries import SessionEntries

@@ -1,4 +1,4 @@
-"""What ``run/list_requests`` amends the agent's lists and titles with: lines in, lines out."""
+"""Reads lines with lists of sessions or titles, and amends them for ``run/list_requests``: lines in, lines out."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType

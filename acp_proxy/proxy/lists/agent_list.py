@@ -1,7 +1,7 @@
 """Decides about a ``session/list`` that the agent answers: what it is asked, and which pages are amended.
 
 The agent never sees ``archived``, since sessions may be archived only here, and a page of which nothing is left is not
-sent; the agent is asked for the next one instead. ``run/list_requests`` amends the pages, by means of ``session_list``.
+sent; the agent is asked for the next one instead. ``run/list_requests`` amends the pages, by means of ``list_lines``.
 """
 
 from collections import OrderedDict
@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
-from acp_proxy.proxy import jetbrains_index, own_messages, session_list
+from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE, Answerers
 from acp_proxy.proxy.effects import AmendList, Effect, Forward
 from acp_proxy.proxy.events import PageEmptied
+from acp_proxy.proxy.lists import jetbrains_index, list_lines
+from acp_proxy.proxy.lists.list_lines import EXCLUDE, ONLY
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_entries import SessionEntries
-from acp_proxy.proxy.session_list import EXCLUDE, ONLY
 
 PAGE_LIMIT = 100
 """The most pages that are read for one request. The client asks for more if it wants."""
@@ -50,7 +51,7 @@ class AgentList:
         if request.method != acp.LIST or LIST in served_here or not (has_archive or has_index):
             return None
         if has_archive:
-            session_list.read_archive_filter(request.params)
+            list_lines.read_archive_filter(request.params)
         self._open_requests.add(Peer.CLIENT, request, None, keeps_raw=True)
         is_draft = has_archive and isinstance(request.params, dict) and "archived" in request.params
         if is_draft or (has_index and jetbrains_index.read_archive_filter(request.params) == ONLY):

@@ -1,0 +1,1 @@
+"""Lists of sessions: acp-proxy's own, and what it changes in the agent's."""
