@@ -132,7 +132,7 @@ def _judge(comparison: Comparison, *, may_have_queued_prompts: bool) -> Rule:
     if any(turn <= text.rewound_at and _is_end_missing(comparison, spans, turn) for turn in incomplete):
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
-    commands = sum(1 for index in comparison.place.user_messages.known_indexes if text.user_messages[index].takes_back)
+    commands = sum(1 for index in comparison.place.user_cursor.known_indexes if text.user_messages[index].takes_back)
     expected = sum(
         1 for user in text.user_messages if not (user.takes_back or (may_have_queued_prompts and user.waits))
     )
@@ -154,7 +154,7 @@ def _list_counted_turns(text: TranscriptText) -> list[int]:
 def _is_part_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether any of a turn's words or calls is missing."""
     start, end = comparison.text.find_span(turn)
-    if any(index not in comparison.place.calls.known_indexes for index in comparison.text.find_calls(turn)):
+    if any(index not in comparison.place.call_cursor.known_indexes for index in comparison.text.find_calls(turn)):
         return True
     last_span = _find_before(spans, start)
     return start < end and (last_span is None or last_span[1] < end)
@@ -163,7 +163,7 @@ def _is_part_missing(comparison: Comparison, spans: list[Span], turn: int) -> bo
 def _is_all_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether all of a turn's words and calls are missing."""
     start, end = comparison.text.find_span(turn)
-    if any(index in comparison.place.calls.known_indexes for index in comparison.text.find_calls(turn)):
+    if any(index in comparison.place.call_cursor.known_indexes for index in comparison.text.find_calls(turn)):
         return False
     last_span = _find_before(spans, end - 1)
     return start == end or last_span is None or last_span[1] <= start  # known words may surround a turn without any
@@ -173,7 +173,8 @@ def _is_end_missing(comparison: Comparison, spans: list[Span], turn: int) -> boo
     """Whether the last of a turn's words are missing, or calls after them."""
     start, end = comparison.text.find_span(turn)
     last_span = _find_before(spans, end - 1)
-    missing = [index for index in comparison.text.find_calls(turn) if index not in comparison.place.calls.known_indexes]
+    known_calls = comparison.place.call_cursor.known_indexes
+    missing = [index for index in comparison.text.find_calls(turn) if index not in known_calls]
     are_calls_missing = any(comparison.text.calls[index].position == end for index in missing)
     return are_calls_missing or (start < end and (last_span is None or last_span[1] < end))
 
@@ -193,7 +194,7 @@ def _were_taken_back_elsewhere(comparison: Comparison, missing: list[int]) -> bo
     text, missing_turns = comparison.text, frozenset(missing)
     is_before_elsewhere = comparison.tail.has_turn
     for turn in range(len(text.user_messages), 0, -1):
-        has_user_message = turn - 1 in comparison.place.user_messages.known_indexes
+        has_user_message = turn - 1 in comparison.place.user_cursor.known_indexes
         if not has_user_message and not text.has_answer(turn):
             continue
         if is_before_elsewhere and turn in missing_turns and not has_user_message:
@@ -209,7 +210,7 @@ def _is_explained_without_answer(comparison: Comparison, spans: list[Span], turn
     took it back."""
     text = comparison.text
     is_command = text.user_messages[turn - 1].takes_back
-    if turn - 1 in comparison.place.user_messages.known_indexes or (
+    if turn - 1 in comparison.place.user_cursor.known_indexes or (
         text.has_answer(turn) and not (is_command and _is_all_missing(comparison, spans, turn))
     ):
         return False
@@ -221,7 +222,7 @@ def _was_forked_before(comparison: Comparison, missing: list[int]) -> bool:
     turn after that point, the agent does not have the user message either."""
     copied = [turn for turn in _list_counted_turns(comparison.text) if turn <= comparison.text.forked_at]
     missing_copied = [turn for turn in copied if turn in missing]
-    has_user_message = any(turn - 1 in comparison.place.user_messages.known_indexes for turn in missing_copied)
+    has_user_message = any(turn - 1 in comparison.place.user_cursor.known_indexes for turn in missing_copied)
     return (
         bool(missing_copied)
         and len(missing_copied) < len(copied)

@@ -152,15 +152,15 @@ class Comparison:
         return (
             message is not None
             and message.role is Role.USER
-            and self.place.user_messages.find_whole(message.letters) is None
-            and self.place.user_messages.find_restart(message.letters, is_whole=False) is not None
+            and self.place.user_cursor.find_whole(message.letters) is None
+            and self.place.user_cursor.find_restart(message.letters, is_whole=False) is not None
         )
 
     @property
     def _has_reached_end(self) -> bool:
         """Whether the replay has come to the end of the transcript."""
         position, end = self.place.position, len(self.text.words)  # agents leave out what they say outside turns
-        return self.place.user_messages.next_index == len(self.text.user_messages) and (
+        return self.place.user_cursor.next_index == len(self.text.user_messages) and (
             position == end or self.text.are_remarks(position, end)
         )
 
@@ -206,7 +206,7 @@ class Comparison:
 
     def _split_tail(self) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         answer_may_follow = (
-            self.place.is_in_answer and not self.place.spans.all_spans and not self.place.calls.known_indexes
+            self.place.is_in_answer and not self.place.spans.all_spans and not self.place.call_cursor.known_indexes
         )
         return self.tail.split(answer_may_follow=answer_may_follow)
 
@@ -248,14 +248,14 @@ class Comparison:
         may_be_context = self.context.may_begin(message.letters, follows_call=message.follows_call)
         if may_be_context or self.place.is_in_turn:
             return False
-        last_index = max(0, self.place.user_messages.next_index - 1)
+        last_index = max(0, self.place.user_cursor.next_index - 1)
         may_be_known = any(
             form.startswith(message.letters) for user in self.text.user_messages[last_index:] for form in user.forms
         )
         return self.place.may_be_at_end and not (
             may_be_known
-            or self.place.user_messages.find_restart(message.letters, is_whole=False) is not None
-            or self.place.user_messages.find_index(message) is not None
+            or self.place.user_cursor.find_restart(message.letters, is_whole=False) is not None
+            or self.place.user_cursor.find_index(message) is not None
         )
 
     @property
@@ -263,8 +263,8 @@ class Comparison:
         """Whether a thought that comes now is new, whatever follows: the agent has nothing of the turn to which the
         replay has come, nor of those after it, in the transcript."""
         last_user = (
-            self.text.user_messages[self.place.user_messages.next_index - 1]
-            if self.place.user_messages.next_index
+            self.text.user_messages[self.place.user_cursor.next_index - 1]
+            if self.place.user_cursor.next_index
             else None
         )
         return (
@@ -312,7 +312,7 @@ class Comparison:
         """Whether a user message is complete before this chunk, which begins another one."""
         is_context = self.context.has_form(message.letters, follows_call=message.follows_call)
         is_before_context = self.context.has_form(following, follows_call=False)
-        return is_context or is_before_context or self.place.user_messages.is_whole(message.letters, following)
+        return is_context or is_before_context or self.place.user_cursor.is_whole(message.letters, following)
 
     # --- the agent's words
 
@@ -347,7 +347,7 @@ class Comparison:
 
     def _compare_known_words(self, message: SentMessage, span: Span) -> bool:
         """Take a message that the transcript has after the place of the replay. Returns whether it is that one."""
-        has_place = self.place.user_messages.has_begun and not self.place.is_in_answer and self.place.may_be_at_end
+        has_place = self.place.user_cursor.has_begun and not self.place.is_in_answer and self.place.may_be_at_end
         is_greeting = span[1] <= self._first_user_message_position or self._is_known_warning(message.letters)
         is_said_again = is_greeting or self.text.has_earlier_message(message.letters, span[0])
         if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
@@ -390,7 +390,7 @@ class Comparison:
 
     def _repeats_last(self, letters: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
-        if self.tail.has_new or self.tail.user_message_count or not self.place.user_messages.has_begun:
+        if self.tail.has_new or self.tail.user_message_count or not self.place.user_cursor.has_begun:
             return False
         position = self.place.position
         return self.text.words.endswith(letters, 0, position) and self.text.begins_message(position - len(letters))
@@ -435,7 +435,7 @@ class Comparison:
         is_begun = (
             bool(last_thought)
             and message.letters.startswith(last_thought)
-            and self.place.user_messages.next_index in (0, len(self.text.user_messages))
+            and self.place.user_cursor.next_index in (0, len(self.text.user_messages))
         )
         new_part = message.cut_after(len(last_thought)) if is_begun else None
         if new_part is None:
@@ -453,7 +453,7 @@ class Comparison:
             earlier_tail, user_updates = before_restart  # no restart: the user has said the same again
             earlier_tail.add_turn(user_updates, self.tail)
             self.tail, self.has_repetition = earlier_tail, False
-            self.place.user_messages.has_restarted = False
+            self.place.user_cursor.has_restarted = False
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
             self.tail.follow_rewording()
@@ -467,13 +467,13 @@ class Comparison:
         if self.context.is_context(message.letters, follows_call=message.follows_call):
             message.is_context = True
             return True
-        user_index = self.place.user_messages.find_index(message)
+        user_index = self.place.user_cursor.find_index(message)
         if user_index is None and self._is_last_user_message_again(message):
             self.has_repetition = message.is_repeated = True
             self.place.repeat_user_message()
             return True
         if user_index is None:
-            user_index = self.place.user_messages.find_restart(message.letters)
+            user_index = self.place.user_cursor.find_restart(message.letters)
             if user_index is not None and message.message_id is None and self.text.has_only_first_user_message:
                 self._before_restart = copy(self.tail), message.updates
         if user_index is None:
@@ -484,12 +484,12 @@ class Comparison:
             self.tail.add_user_message(*message.updates)
             return False
         self._find_context_before(message, user_index)
-        message.is_repeated = user_index in self.place.user_messages.known_indexes
+        message.is_repeated = user_index in self.place.user_cursor.known_indexes
         self._move_to_user_message(user_index, message.letters)
-        message.is_known_alone = not self.place.has_words_left(self.place.user_messages.next_index)
+        message.is_known_alone = not self.place.has_words_left(self.place.user_cursor.next_index)
         if (key := self.text.user_messages[user_index].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
-        self._compare_user_messages_after(message, self.place.user_messages.find_end(message, user_index))
+        self._compare_user_messages_after(message, self.place.user_cursor.find_end(message, user_index))
         return True
 
     def _compare_user_messages_after(self, message: SentMessage, position: int) -> None:
@@ -501,13 +501,13 @@ class Comparison:
                 continue
             if self.context.is_context(following, follows_call=False):
                 return
-            user_index = self.place.user_messages.find_whole(following)
-            user_index = self.place.user_messages.find_restart(following) if user_index is None else user_index
+            user_index = self.place.user_cursor.find_whole(following)
+            user_index = self.place.user_cursor.find_restart(following) if user_index is None else user_index
             size = len(following)
-            if user_index is None and (next_size := self.place.user_messages.measure_next(message, position)):
-                user_index, size = self.place.user_messages.next_index, next_size
+            if user_index is None and (next_size := self.place.user_cursor.measure_next(message, position)):
+                user_index, size = self.place.user_cursor.next_index, next_size
             elif user_index is None and chunk:  # the agent has lost what was between
-                user_index, size = self.place.user_messages.find_whole(chunk), len(chunk)
+                user_index, size = self.place.user_cursor.find_whole(chunk), len(chunk)
             if user_index is not None:
                 self._move_to_user_message(user_index, following)
                 position += size
@@ -528,7 +528,7 @@ class Comparison:
             (
                 start
                 for start, letters in starts
-                if start > position and self.place.user_messages.find_whole(letters) is not None
+                if start > position and self.place.user_cursor.find_whole(letters) is not None
             ),
             None,
         )
@@ -547,23 +547,23 @@ class Comparison:
             self.place.restart()
             self.tail.restart()
             self.context.restart()
-        is_first = not self.place.user_messages.has_begun
+        is_first = not self.place.user_cursor.has_begun
         if is_first:
             self.tail.keep_greeting()
         self.place.move_to_user_message(user_index, letters)
         self._is_in_thoughts = False
         self.user_message_count += 1
-        completes_turn = self.place.user_messages.next_index > self.text.last_answered
+        completes_turn = self.place.user_cursor.next_index > self.text.last_answered
         self._begin_tail(is_first_user_message=is_first, completes_turn=completes_turn)
 
     def _is_last_user_message_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
-        if not self.place.user_messages.next_index or self.tail.user_message_count or self.tail.has_new:
+        if not self.place.user_cursor.next_index or self.tail.user_message_count or self.tail.has_new:
             return False
-        last_user = self.text.user_messages[self.place.user_messages.next_index - 1]
+        last_user = self.text.user_messages[self.place.user_cursor.next_index - 1]
         is_next = (
             self.place.position == last_user.start
-            and self.place.calls.last_index < last_user.call_index
+            and self.place.call_cursor.last_index < last_user.call_index
             and not self._is_in_thoughts
         )
         return is_next and message.letters in last_user.forms
@@ -576,10 +576,10 @@ class Comparison:
             return None
         may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
         is_new_turn = self._has_other_user_message and self.place.may_be_at_end and not self.place.is_in_answer
-        call_index = self.place.calls.find_index(
+        call_index = self.place.call_cursor.find_index(
             id,
             title,
-            self.place.user_messages.next_index,
+            self.place.user_cursor.next_index,
             position=self.place.position,
             may_begin=may_begin,
             is_new_turn=may_begin and is_new_turn,

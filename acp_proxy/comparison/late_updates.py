@@ -150,7 +150,7 @@ class LateUpdates:
     @property
     def _was_shown(self) -> bool:
         """Whether the client has seen what the agent replays: in the transcript, or because it comes once more."""
-        return self._hides_agents_replay or self._comparison.place.user_messages.has_restarted
+        return self._hides_agents_replay or self._comparison.place.user_cursor.has_restarted
 
     def _has_seen(self, message: SentMessage) -> bool:
         """Whether the client has seen a user message or a thought that is complete, whatever follows it."""

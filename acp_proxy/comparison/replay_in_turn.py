@@ -35,8 +35,8 @@ class ReplayInTurn:
         ``awaits_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
         self._hides_agents_replay = hides_agents_replay
-        self._position, self._next_user_index = comparison.place.position, comparison.place.user_messages.next_index
-        """Where the replay has come to, as ``position`` and ``user_messages.next_index`` of the comparison's place."""
+        self._position, self._next_user_index = comparison.place.position, comparison.place.user_cursor.next_index
+        """Where the replay has come to, as ``position`` and ``user_cursor.next_index`` of the comparison's place."""
         self._thought_position = 0
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call_index = 0

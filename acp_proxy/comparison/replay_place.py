@@ -26,8 +26,8 @@ class ReplayPlace:
         self.text = text
         self.position = 0
         """The position after the last known letter, in ``text.words``."""
-        self.user_messages = ReplayedUserMessages(text)
-        self.calls = ReplayedCalls(text)
+        self.user_cursor = UserMessageCursor(text)
+        self.call_cursor = CallCursor(text)
         self.spans = SentSpans()
         self.search = Search(text)
         self.is_in_answer = False
@@ -39,40 +39,40 @@ class ReplayPlace:
         for span in spans:
             self.spans.add(span)
         self.position = spans[-1][1]
-        self.user_messages.has_begun = True
+        self.user_cursor.has_begun = True
         self.is_in_answer = False
 
     def move_to_call(self, index: int, *, with_new_end: bool) -> None:
         """The agent has sent this tool call. ``with_new_end``: with its end, which the transcript lacks: the words that
         follow it there may come otherwise."""
-        self.calls.add(index)
+        self.call_cursor.add(index)
         self.position = max(self.position, self.text.find_span(self.text.calls[index].turn_number)[0])
-        self.user_messages.has_begun = True
-        self.is_in_answer = with_new_end and self.has_words_left(self.user_messages.next_index)
+        self.user_cursor.has_begun = True
+        self.is_in_answer = with_new_end and self.has_words_left(self.user_cursor.next_index)
 
     def move_to_user_message(self, index: int, letters: str) -> None:
         """The agent has sent this user message. ``letters``: as it sent it, with context that it adds."""
         stays = self._is_overtaken(index)
         self.position = self._find_turn_start(index)
-        self.user_messages.add(index, letters, next_index=self.user_messages.next_index if stays else index + 1)
-        self.is_in_answer = self.has_words_left(self.user_messages.next_index) and not self.is_cut_at(self.position)
+        self.user_cursor.add(index, letters, next_index=self.user_cursor.next_index if stays else index + 1)
+        self.is_in_answer = self.has_words_left(self.user_cursor.next_index) and not self.is_cut_at(self.position)
 
     def goes_back_to(self, index: int) -> bool:
         """Whether the agent begins its replay once more if it sends this user message now."""
-        is_before = self._find_turn_start(index) < self.position or index < self.user_messages.next_index
-        is_expected = self._is_overtaken(index) or index in self.user_messages.skipped_indexes
-        return self.user_messages.has_begun and is_before and not is_expected
+        is_before = self._find_turn_start(index) < self.position or index < self.user_cursor.next_index
+        is_expected = self._is_overtaken(index) or index in self.user_cursor.skipped_indexes
+        return self.user_cursor.has_begun and is_before and not is_expected
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
-        self.user_messages.has_restarted = True
+        self.user_cursor.has_restarted = True
         self.spans.restart()
-        self.calls.restart()
+        self.call_cursor.restart()
         self.search.restart()
 
     def repeat_user_message(self) -> None:
         """The agent sends the last user message once more, before anything else."""
-        self.user_messages.has_restarted = True
+        self.user_cursor.has_restarted = True
         self.search.restart()
 
     def leave_answer(self) -> None:
@@ -82,7 +82,7 @@ class ReplayPlace:
     def _is_overtaken(self, index: int) -> bool:
         """Whether the replay has passed this user message only because others went into the turn for whose end it
         waited: then the place stays."""
-        return index < self.user_messages.next_index <= self.text.user_messages[index].overtaken_by + 1
+        return index < self.user_cursor.next_index <= self.text.user_messages[index].overtaken_by + 1
 
     def _find_turn_start(self, index: int) -> int:
         """The position of this user message."""
@@ -95,17 +95,17 @@ class ReplayPlace:
     @property
     def stops_in_turn(self) -> bool:
         """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
-        text, turn = self.text, self.user_messages.next_index
+        text, turn = self.text, self.user_cursor.next_index
         return turn > 0 and (
             self.position < text.find_latest_end(turn)
-            or any(index not in self.calls.known_indexes for index in text.find_latest_calls(turn))
+            or any(index not in self.call_cursor.known_indexes for index in text.find_latest_calls(turn))
         )
 
     @property
     def is_in_turn(self) -> bool:
         """Whether the replay has come into a turn, and the transcript has more words of that turn than remarks: these
         may follow whatever the agent adds between."""
-        start, end = self.text.find_span(self.user_messages.next_index)
+        start, end = self.text.find_span(self.user_cursor.next_index)
         start = max(start, self.position)
         return self._has_begun_turn and start < end and not self.text.are_remarks(start, end)
 
@@ -116,8 +116,8 @@ class ReplayPlace:
     @property
     def _has_begun_turn(self) -> bool:
         """Whether the last that came is something of the turn to which the replay has come."""
-        text, turn = self.text, self.user_messages.next_index
-        has_begun = self.position > text.find_span(turn)[0] or self.calls.last_index in text.find_calls(turn)
+        text, turn = self.text, self.user_cursor.next_index
+        has_begun = self.position > text.find_span(turn)[0] or self.call_cursor.last_index in text.find_calls(turn)
         return turn > 0 and has_begun and not self.is_in_answer
 
     @property
@@ -125,7 +125,7 @@ class ReplayPlace:
         """Whether the last that was sent is a user message that the transcript has, with its answer and another
         answered turn after it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
         without an answer may still wait, perhaps in another window, and the agent does not replay it."""
-        return self.is_in_answer and self.text.last_answered > self.user_messages.next_index
+        return self.is_in_answer and self.text.last_answered > self.user_cursor.next_index
 
     @property
     def may_be_at_end(self) -> bool:
@@ -133,16 +133,16 @@ class ReplayPlace:
         these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
         text, user_messages = self.text, self.text.user_messages
         is_before_first = (
-            not self.user_messages.next_index
+            not self.user_cursor.next_index
             and self.position <= text.find_span(0)[1]
-            and self.calls.last_index < text.find_calls(0).stop
+            and self.call_cursor.last_index < text.find_calls(0).stop
         )
-        if is_before_first or self.user_messages.next_index == len(user_messages):
+        if is_before_first or self.user_cursor.next_index == len(user_messages):
             return True
-        is_last = user_messages[-1].start < self.position or user_messages[-1].call_index <= self.calls.last_index
-        next_message = user_messages[self.user_messages.next_index]
+        is_last = user_messages[-1].start < self.position or user_messages[-1].call_index <= self.call_cursor.last_index
+        next_message = user_messages[self.user_cursor.next_index]
         start = next_message.find_turn_start(self.position)
-        call_index = max(next_message.call_index, self.calls.last_index + 1)
+        call_index = max(next_message.call_index, self.call_cursor.last_index + 1)
         return is_last or (start == len(text.words) and call_index == len(text.calls))
 
     def has_words_left(self, turn: int) -> bool:
@@ -161,7 +161,7 @@ class ReplayPlace:
         position, and not at an earlier message of the user, since some agents leave out all of them."""
         user_messages, end = self.text.user_messages, len(self.text.words)
         is_in_turn = (
-            self.user_messages.next_index in (0, self.text.last_begun, len(user_messages))
+            self.user_cursor.next_index in (0, self.text.last_begun, len(user_messages))
             or user_messages[-1].start < end
         )
         return self.text.is_unfinished and position == end and is_in_turn
@@ -171,7 +171,7 @@ class ReplayPlace:
         in that. Returns whether it does."""
         if not self.is_in_answer:
             return False
-        start, end = self.text.find_span(self.user_messages.next_index)
+        start, end = self.text.find_span(self.user_cursor.next_index)
         passed_count = bisect_right(self.text.message_positions, start)
         end = min([end, *self.text.message_positions[passed_count : passed_count + 1]])
         if start == end or message.letters.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
@@ -209,13 +209,13 @@ class ReplayPlace:
         """The places of the transcript's next messages, if this message is all of them, joined, and the transcript has
         remarks between them: each window records what it heard, and an agent may remember only some of that."""
         return self.text.find_joined(
-            message.letters, self.position, self.text.find_latest_end(self.user_messages.next_index)
+            message.letters, self.position, self.text.find_latest_end(self.user_cursor.next_index)
         )
 
     def find_passed_remark(self, letters: str) -> Span | None:
         """The place of a remark that the replay has passed without it, if it has these letters: windows record remarks
         in another order than that in which the agent made them."""
-        start = self.text.find_message(letters, self.text.find_span(self.user_messages.next_index)[0], self.position)
+        start = self.text.find_message(letters, self.text.find_span(self.user_cursor.next_index)[0], self.position)
         if start is None or start not in self.text.remark_positions:
             return None
         span = start, start + len(letters)
@@ -251,8 +251,8 @@ class ReplayPlace:
         return None
 
 
-class ReplayedUserMessages:
-    """The user messages of one agent's replay.
+class UserMessageCursor:
+    """Where one agent's replay has come to in the user messages of the transcript, and which of them it has sent.
 
     Agents add context to them, split one, or send several with nothing between them. So a message is found by its
     letters where the replay has come to, or as the one with which the agent begins its replay once more.
@@ -382,9 +382,9 @@ class ReplayedUserMessages:
         return False
 
 
-class ReplayedCalls:
-    """The calls of one agent's replay: each is known by its id, or else as the next call with the same title, since
-    many agents give new ids when they replay."""
+class CallCursor:
+    """Where one agent's replay has come to in the transcript's calls, and which of them it has sent. Each is known by
+    its id, or else as the next call with the same title, since many agents give new ids when they replay."""
 
     def __init__(self, text: TranscriptText) -> None:
         self._text = text

@@ -218,14 +218,14 @@ def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
     for ids in ("123", "xyz"):
         calls = [call(id, title) for id, title in zip(ids, ("look", "look", "mend"), strict=True)]
         comparison = compare_replay(past, "> a", *calls, "Done with it.")
-        assert comparison.place.calls.known_indexes == {0, 1, 2}
+        assert comparison.place.call_cursor.known_indexes == {0, 1, 2}
         assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
 
 def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     for update in (call("1", "look"), IMAGE):
         said: list[str | Update] = ["> a", update, "> b", update]
-        assert compare_replay(transcript(*said), *said).place.calls.known_indexes == {0, 1}
+        assert compare_replay(transcript(*said), *said).place.call_cursor.known_indexes == {0, 1}
         assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
         assert choose_replay(compare_replay(transcript(*said), *said[:3])).rule is Rule.LESS
     said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
@@ -410,7 +410,7 @@ def test_a_queued_prompt_is_known_before_and_after_words_into_the_turn(order: li
 def test_user_messages_after_context_are_all_known() -> None:
     past = transcript("> mend it", "A warning of the model.", "> thanks")
     comparison = compare_replay(past, "> <context>", "> mend it", "> thanks", late=[GREETING])
-    assert (comparison.place.user_messages.known_indexes, list_new(comparison)) == ({0, 1}, [GREETING])
+    assert (comparison.place.user_cursor.known_indexes, list_new(comparison)) == ({0, 1}, [GREETING])
 
 
 def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follow_in_the_transcript() -> None:
@@ -485,11 +485,11 @@ def test_a_turn_made_elsewhere_may_follow_an_answer_in_other_words() -> None:
 
 def test_user_messages_without_answers_are_told_apart_chunk_by_chunk() -> None:
     comparison = compare_replay(transcript("> mend it", "> and test it"), "> mend it", "> and test it", "> Thank you!")
-    assert (comparison.place.user_messages.known_indexes, list_new(comparison)) == ({0, 1}, [user("Thank you!")])
+    assert (comparison.place.user_cursor.known_indexes, list_new(comparison)) == ({0, 1}, [user("Thank you!")])
     comparison = compare_replay(
         transcript("> /compact", "> /compact", "> mend it", "> test it"), "> /compact", "> mend it", "> test it"
     )
-    assert (comparison.place.user_messages.known_indexes, list_new(comparison)) == ({0, 2, 3}, [])
+    assert (comparison.place.user_cursor.known_indexes, list_new(comparison)) == ({0, 2, 3}, [])
 
 
 def test_an_unanswered_user_message_is_new_although_the_agent_lacks_the_transcripts_last_turn() -> None:

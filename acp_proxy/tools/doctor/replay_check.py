@@ -126,7 +126,7 @@ def _list_losses(comparison: Comparison) -> Iterator[str]:
         yield "some of the user's words" if comparison.user_message_count else "the user's words"
     if known_length < len(text.words):
         yield "some of the agent's words" if known_length else "the agent's words"
-    missing_calls = len(text.calls) - len(comparison.place.calls.known_indexes)
+    missing_calls = len(text.calls) - len(comparison.place.call_cursor.known_indexes)
     if missing_calls > 0:
         yield f"{missing_calls} of {len(text.calls)} tool call{'s' if len(text.calls) > 1 else ''}"
     if text.thoughts and not comparison.has_thoughts:
