@@ -1,7 +1,7 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-each run of lines of one session. What is forwarded before it is recorded is written a moment later (``write_soon``);
+adjacent entries of one session. What is forwarded before it is recorded is written a moment later (``write_soon``);
 everything else waits until it is (``wait_until_written``). What a user asks of the store runs on the same thread, after
 the effects added before (``run_on_writer``).
 
@@ -314,12 +314,12 @@ class Recorder:
             self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
-        """Write what was added, with one write for each run of entries of one session."""
-        since, session_id, parts = "", "", file_format.Parts()  # when the run began, whose it is, and its entries
+        """Write what was added, with one write for adjacent entries of one session."""
+        since, session_id, parts = "", "", file_format.Parts()  # when adjacent entries began, whose they are, and they
         while batch:
             seconds, effect = batch.popleft()
             if not isinstance(effect, _ENTRY_EFFECTS) or effect.session_id != session_id:
-                self._write_run(session_id, parts, since)
+                self._write_adjacent(session_id, parts, since)
                 parts = file_format.Parts()
             if isinstance(effect, _ENTRY_EFFECTS):
                 session_id = effect.session_id
@@ -338,7 +338,7 @@ class Recorder:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol)
                     if len(data) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
-                        self._write_run(session_id, parts, since)
+                        self._write_adjacent(session_id, parts, since)
                         parts = file_format.Parts()
                 case RecordNote(_, note):
                     self._sessions.end_import(session_id)
@@ -365,7 +365,7 @@ class Recorder:
                     self._sessions.forget(effect.session_id, stamp)
                 case _:
                     assert_never(effect)
-        self._write_run(session_id, parts, since)
+        self._write_adjacent(session_id, parts, since)
         self._sessions.mark_sessions()
 
     def _identify(self, info: IdentifyAgent) -> None:
@@ -375,8 +375,8 @@ class Recorder:
         with suppress(OSError):  # tried again with each session
             self.find_agent_folder()
 
-    def _write_run(self, session_id: str, parts: file_format.Parts, since: str) -> None:
-        """Write a run of entries of one session, unless that is suspended. ``since``: the time of the first, at which a
+    def _write_adjacent(self, session_id: str, parts: file_format.Parts, since: str) -> None:
+        """Write adjacent entries of one session, unless that is suspended. ``since``: the time of the first, at which a
         gap begins if this fails."""
         if parts:
             self._sessions.run_unless_suspended(

@@ -52,14 +52,14 @@ class ChangedSessions:
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
                 self._recorder.store.index_session(*session)
 
-    def start_round(self) -> None:
+    def start_sync_round(self) -> None:
         """Start a round of sync soon, in a process of its own, if the user has set that up."""
         self._worker.put(self._start_round_now)
 
     def _start_round_now(self) -> None:
         try:
-            from acp_proxy.run.start_sync_round import start_round
+            from acp_proxy.run.start_sync_round import start_sync_round
 
-            start_round(self._recorder.store.root, self._warn)
+            start_sync_round(self._recorder.store.root, self._warn)
         except ImportError:  # an upgrade has replaced it: the next proxy will do this
             return

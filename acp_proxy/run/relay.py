@@ -141,10 +141,10 @@ class Relay:
         if self._idle_work is not None:
             self._idle_work.start()
 
-    def start_round(self) -> None:
+    def start_sync_round(self) -> None:
         """Start a round of sync, if the user has set that up."""
         if self._store_requests is not None:
-            self._store_requests.changed_sessions.start_round()
+            self._store_requests.changed_sessions.start_sync_round()
 
     @property
     def client_is_gone(self) -> bool:

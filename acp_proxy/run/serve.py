@@ -127,7 +127,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
         import_lazy_modules()
         with contextlib.suppress(Exception):
             from acp_proxy.run import start_sync_round  # noqa: F401
-        relay.start_round()
+        relay.start_sync_round()
     # ``launch`` stopped the garbage collector. What was loaded until now stays, so it need not be visited.
     gc.freeze()
     gc.enable()

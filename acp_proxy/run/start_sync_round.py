@@ -26,7 +26,7 @@ NEW_TROUBLE, REPORTED_TROUBLE = "trouble", "trouble-told"
 """What went wrong last; the second name, if a proxy has told the user since the last success."""
 
 
-def start_round(root: Path, warn: Callable[[str], None]) -> None:
+def start_sync_round(root: Path, warn: Callable[[str], None]) -> None:
     """Start the process for the store at ``root``, unless one is waiting already: that will see what is there now."""
     folder = root / FOLDER
     if not _does_rounds_by_itself(folder):  # the usual case

@@ -15,7 +15,7 @@ import sys
 from acp_proxy.run import serve
 
 class Relay:
-    def start_round(self):
+    def start_sync_round(self):
         pass
 
 serve.finish_start(object(), Relay())

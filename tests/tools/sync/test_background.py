@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.run.start_sync_round import LOCK, SETTINGS, WAITING, start_round
+from acp_proxy.run.start_sync_round import LOCK, SETTINGS, WAITING, start_sync_round
 from acp_proxy.tools.sync import open_place
 from acp_proxy.tools.sync.background import do_rounds_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
@@ -24,13 +24,13 @@ from tests.waiting import wait_until
 STARTS = """
 import ctypes, sys, time
 from pathlib import Path
-from acp_proxy.run.start_sync_round import start_round
+from acp_proxy.run.start_sync_round import start_sync_round
 
 if sys.platform == "win32":
     from acp_proxy.run.windows_agent import tie_to_us
 
     tie_to_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
-start_round(Path(sys.argv[1]), print)
+start_sync_round(Path(sys.argv[1]), print)
 sys.stdout.buffer.write(b"started\\n")
 sys.stdout.flush()
 time.sleep(300)
@@ -66,7 +66,7 @@ class Laptop:
         """What a proxy says after a turn, while a process is waiting already."""
         fd = self.lock_file(WAITING)
         told: list[str] = []
-        start_round(self.root, told.append)
+        start_sync_round(self.root, told.append)
         os.close(fd)
         return told
 
@@ -156,7 +156,7 @@ def test_a_store_that_is_synchronized_by_hand_is_left_alone(laptop: Laptop) -> N
     assert laptop.joined.read_status().trouble == ""
     assert laptop.joined.read_status().sent == 0
     (laptop.folder / WAITING).unlink()
-    start_round(laptop.root, pytest.fail)
+    start_sync_round(laptop.root, pytest.fail)
     assert not (laptop.folder / WAITING).exists()  # it did not even look whether a process waits
 
 
@@ -171,5 +171,5 @@ def test_it_goes_on_when_an_editor_ends_all_that_it_started(laptop: Laptop) -> N
 
 def test_a_store_that_is_not_synchronized_is_left_as_it_is(tmp_path: Path) -> None:
     do_rounds_until_idle(tmp_path, pytest.fail)  # type: ignore[arg-type]
-    start_round(tmp_path, pytest.fail)
+    start_sync_round(tmp_path, pytest.fail)
     assert list(tmp_path.iterdir()) == []
