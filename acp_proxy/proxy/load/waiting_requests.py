@@ -10,7 +10,7 @@ from msgspec import Struct
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Request, RequestId
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.capabilities import Answerers
+from acp_proxy.proxy.capabilities import AGENT, Answerers
 from acp_proxy.proxy.effects import DecideWaiting, Effect
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.load.open_loads import OpenLoads
@@ -101,8 +101,9 @@ class WaitingRequests:
         if self._lookups.is_looked_up(session_id):  # the agent does not have that request yet
             return True
         opens = isinstance(message, Request) and message.method in (acp.LOAD, acp.RESUME)
-        # Where acp-proxy serves nothing, it holds nothing back either.
-        return opens and self._answerers.is_ready and self._open_loads.is_being_opened(session_id)
+        # Where acp-proxy serves no load and no resume, it holds none back either.
+        is_served = self._answerers.is_ready and {self._answerers.modes.load, self._answerers.modes.resume} != {AGENT}
+        return opens and is_served and self._open_loads.is_being_opened(session_id)
 
     def _add_cancel(self, line: bytes, message: Notification) -> list[Effect] | None:
         """A cancel does not wait for a load. That of a request which waits ends here. That of a turn goes to the agent,

@@ -52,6 +52,12 @@ def answer_first(talk: CoreConversation) -> bytes:
     return talk.end_past(1).to_agent
 
 
+def test_nothing_waits_where_loads_and_resumes_are_the_agents() -> None:
+    talk = CoreConversation(modes=Modes(load=AGENT, resume=AGENT)).initialize(LOADS | RESUMES)
+    requests = load(1, "s"), resume(2, "s"), load(3, "s")
+    assert talk.client.say(*requests).to_agent == b"".join(map(line, requests))
+
+
 def list_answered(talk: CoreConversation) -> list[object]:
     """The ids of the requests that the client has answers to, after ``initialize``."""
     told = [json.loads(each) for each in talk.all.to_client.splitlines()]
