@@ -161,6 +161,11 @@ class Relay:
         """Grows while an agent that is behind reads."""
         return self._agent_output.accepted_writes
 
+    @property
+    def has_waiting_requests(self) -> bool:
+        """Whether requests of the client wait for loads, so that the agent has not got them."""
+        return bool(self._connection.waiting_requests)
+
     def end_input(self) -> None:
         """Close the agent's input once everything waiting is written. Returns at once."""
         threading.Thread(target=self._agent_output.close, name="end of input", daemon=True).start()

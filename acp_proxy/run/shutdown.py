@@ -83,7 +83,10 @@ class _Supervisor:
             # An exiting agent closes its stdout first.
             self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK_SECONDS)
         if not self._agent.poll():
-            self._end(0 if self._reads_nothing() else self._grace)
+            grace = 0 if self._reads_nothing() else self._grace
+            # Alone, the agent would have had all of this before the end of its input.
+            self._wait_until(lambda: not self._relay.has_waiting_requests or self._gets_no_more(), grace)
+            self._end(grace)
         delivery = threading.Thread(target=self._deliver, name="the rest", daemon=True)
         delivery.start()
         while not self._is_delivered and self._signal is None:
@@ -120,6 +123,10 @@ class _Supervisor:
 
     def _must_end(self) -> bool:
         return self._signal is not None or self._relay.client_is_gone or self._relay.agent_pump.has_ended.is_set()
+
+    def _gets_no_more(self) -> bool:
+        """Whether the agent has ended or closes, or acp-proxy must."""
+        return self._agent.poll() or self._relay.agent_pump.has_ended.is_set() or self._signal is not None
 
     def _reads_nothing(self) -> bool:
         """Whether the client has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""

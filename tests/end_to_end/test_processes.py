@@ -1,5 +1,6 @@
 """Whoever ends first: every request is answered, the exit status is the agent's, and no process is left."""
 
+import json
 import os
 import select
 import signal
@@ -598,3 +599,45 @@ def test_in_a_terminal_a_command_that_cannot_start_has_the_shells_status(
     _, ended, shown = in_a_terminal([*PROXY, "run", str(command)])
     assert ended == status
     assert str(command) in shown
+
+
+SLOW_TO_LOAD = """
+import json, sys, time
+
+OFFER = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+RESULTS = {"initialize": OFFER, "session/new": {"sessionId": "s"}}
+for line in sys.stdin:
+    request = json.loads(line)
+    time.sleep(0.3 if request["method"] == "session/load" else 0)
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": RESULTS.get(request["method"], {})}), flush=True)
+"""
+
+
+def test_a_prompt_that_waits_for_a_load_reaches_the_agent_although_the_editor_ends(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(SLOW_TO_LOAD)
+    command = [sys.executable, "-m", "acp_proxy", "run", "--store", str(tmp_path / "store"), "--"]
+    session: dict[str, object] = {"sessionId": "s", "cwd": str(tmp_path), "mcpServers": []}
+    prompt: dict[str, object] = {"sessionId": "s", "prompt": [{"type": "text", "text": "go on"}]}
+    initialize: tuple[str, dict[str, object]] = ("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+
+    def talk(*requests: tuple[str, dict[str, object]]) -> list[object]:
+        lines = [
+            json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n"
+            for number, (method, params) in enumerate([initialize, *requests])
+        ]
+        with subprocess.Popen(
+            [*command, sys.executable, str(agent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as proxy:
+            assert proxy.stdin is not None
+            assert proxy.stdout is not None
+            proxy.stdin.write(lines[0])
+            proxy.stdin.flush()
+            proxy.stdout.readline()  # loads are served once this is answered
+            proxy.stdin.writelines(lines[1:])
+            proxy.stdin.close()
+            answers = [json.loads(line) for line in proxy.stdout]
+        return [answer["id"] for answer in answers if "result" in answer]
+
+    assert talk(("session/new", session), ("session/prompt", prompt)) == [1, 2]
+    assert talk(("session/load", session), ("session/load", session), ("session/prompt", prompt)) == [1, 2, 3]

@@ -94,7 +94,7 @@ def test_a_name_may_contain_anything() -> None:
 class FakeRelay:
     """The relay of a client that has gone."""
 
-    client_is_gone, is_behind, accepted_writes = True, False, 0
+    client_is_gone, is_behind, accepted_writes, has_waiting_requests = True, False, 0, False
 
     def __init__(self) -> None:
         self.agent_pump = FakePump()
