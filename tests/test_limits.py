@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
-from acp_proxy.proxy import aliases, open_requests, session_states, terminal_notes
+from acp_proxy.proxy import aliases, open_requests, session_states, terminal_notes, unnamed_agent
 from acp_proxy.proxy.handover import handovers
 from acp_proxy.proxy.load import open_loads, waiting_lines, waiting_requests
 from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
@@ -54,6 +54,8 @@ LIMITS = {
 
 SENTENCES = [
     ("reliability.md", f"{recorder.GATHER_SECONDS * 1000:g} ms, at most {size(recorder.GATHERED_BYTES)}"),
+    ("reliability.md", f"wait for that or a prompt, at most {size(unnamed_agent.UNNAMED_AGENT_LIMIT)}"),
+    ("store.md", f"unless a prompt, or more than {size(unnamed_agent.UNNAMED_AGENT_LIMIT)} to record"),
     ("reliability.md", f"While the store hangs, up to {size(recorder.WAITING_BYTES)} wait in memory"),
     ("reliability.md", f"at most {seconds(writer_jobs.PATIENCE_SECONDS)} for a slow store and"),
     ("reliability.md", f"and {seconds(writer_jobs.STALL_SECONDS)} for a hanging one"),

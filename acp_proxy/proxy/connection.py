@@ -48,6 +48,7 @@ from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
 from acp_proxy.proxy.session_states import UNOPENED_LIMIT
+from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.rewinds import parse_fork_point
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
@@ -66,6 +67,7 @@ class Connection:
         self._open_requests = OpenRequests()
         self._session_entries = SessionEntries(is_recording=settings.records)
         self._answerers = Answerers(settings.modes, is_wanted=settings.records and settings.serves)
+        self._unnamed_agent_entries = UnnamedAgentEntries()
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
@@ -102,6 +104,7 @@ class Connection:
             settings,
             self._answerers,
             self._session_entries,
+            self._unnamed_agent_entries,
             self._machine,
             self._continuations,
         )
@@ -114,6 +117,7 @@ class Connection:
             self._message_entries,
             self._machine,
             self._handovers,
+            self._unnamed_agent_entries,
             self._aliases,
             self._copy_ids,
             self._lookups.uncopied,
@@ -162,8 +166,9 @@ class Connection:
             case PageEmptied():
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
-                effects = self._end(reason, advice)
-        effects = self._draft_methods.amend_titles(self._negotiation.identify_agent_first(effects))
+                effects = self._unnamed_agent_entries.hold(self._end(reason, advice))
+                effects += self._unnamed_agent_entries.end()
+        effects = self._draft_methods.amend_titles(self._unnamed_agent_entries.hold(effects))
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(effects))
         effects += self.waiting_requests.call_next()
         if self._session_entries.sessions.is_crowded and not self._has_warned_crowded:
@@ -183,7 +188,7 @@ class Connection:
         ]
         session_id = acp.find_session_id(beginning)
         if session_id is not None and self._session_entries.is_recording:
-            effects.append(RecordGap(session_id, GapReason.LINE_TOO_LONG))
+            effects += self._unnamed_agent_entries.hold([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
@@ -199,7 +204,7 @@ class Connection:
                 continue
             if comparison_effects := self._release_and_compare_before(message):
                 return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._negotiation.identify_agent_first(self._decide_client_message(line, message))
+            effects += self._unnamed_agent_entries.hold(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
@@ -311,7 +316,7 @@ class Connection:
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
-            effects += self._negotiation.identify_agent_first(self._handle_agent_line(line, jsonrpc.read_message(line)))
+            effects += self._unnamed_agent_entries.hold(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]

@@ -5,11 +5,12 @@ from acp_proxy.protocol.jsonrpc import Message, Peer, Response
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Answerers, Settings
-from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, TranscriptEffectBase, Warn
+from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.lists import jetbrains_index
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.session_entries import SessionEntries
+from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 
 
 class Negotiation:
@@ -20,6 +21,7 @@ class Negotiation:
         settings: Settings,
         answerers: Answerers,
         session_entries: SessionEntries,
+        unnamed_agent_entries: UnnamedAgentEntries,
         machine: LoadMachine,
         continuations: Continuations,
     ) -> None:
@@ -27,7 +29,7 @@ class Negotiation:
         self._settings = settings
         self._answerers = answerers
         self._session_entries = session_entries
-        self._is_named = False
+        self._unnamed_agent_entries = unnamed_agent_entries
         self._machine = machine
         self._continuations = continuations
         self._initialize: object = None
@@ -74,9 +76,8 @@ class Negotiation:
         if self._settings.records:
             self._session_entries.start()
         effects: list[Effect] = self._set_dialect(offer.dialect)
-        if not self._is_named:
-            self._is_named = True
-            effects.append(IdentifyAgent(offer.name, offer.release))
+        if not self._unnamed_agent_entries.is_named:
+            effects += self._unnamed_agent_entries.take(IdentifyAgent(offer.name, offer.release))
         line, answerers.served_here = capabilities.add_capabilities(line, offer, self._settings)
         answerers.is_ready = answerers.is_wanted and offer.has_sessions
         answerers.index_parts = jetbrains_index.find_offered_parts(self._initialize, message.result)
@@ -88,14 +89,6 @@ class Negotiation:
         answerers.gives_titles = fills_agents_list or capabilities.LIST in answerers.served_here
         return [*effects, Forward(Peer.CLIENT, line)]
 
-    def identify_agent_first(self, effects: list[Effect]) -> list[Effect]:
-        """One line's effects. If something is recorded before the agent has said its name, which chooses the folder in
-        the store, it has none from here on."""
-        if self._is_named or not any(isinstance(effect, TranscriptEffectBase) for effect in effects):
-            return effects
-        self._is_named = True
-        return [IdentifyAgent(None, None), *effects]
-
     def _set_dialect(self, dialect: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
         previous, self.dialect = self.dialect, dialect
@@ -105,6 +98,7 @@ class Negotiation:
     def _stand_aside(self, line: bytes, reason: str) -> list[Effect]:
         """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
         self._session_entries.stop()
+        self._unnamed_agent_entries.drop()
         self._answerers.served_here = ()
         warning = [Warn(f"nothing is recorded: {reason}")] if self._settings.records else []
         return [*warning, Forward(Peer.CLIENT, line)]

@@ -14,6 +14,7 @@ from acp_proxy.proxy.load.waiting_requests import WaitingRequests
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
+from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 
 _UPDATE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message."""
@@ -44,6 +45,7 @@ class PassThrough:
         message_entries: MessageEntries,
         machine: LoadMachine,
         handovers: Handovers,
+        unnamed_agent_entries: UnnamedAgentEntries,
         aliases: Aliases,
         copy_ids: CopyIds,
         uncopied: UncopiedSessions,
@@ -54,6 +56,7 @@ class PassThrough:
         self._message_entries = message_entries
         self._machine = machine
         self._handovers = handovers
+        self._unnamed_agent_entries = unnamed_agent_entries
         self._aliases = aliases
         self._copy_ids = copy_ids
         self._uncopied = uncopied
@@ -136,6 +139,7 @@ class PassThrough:
         session_id, machine = self._session_id, self._machine
         self._is_allowed = (
             self._session_entries.is_recording  # else there is no transcript for them
+            and self._unnamed_agent_entries.is_named  # else entries wait, since the agent's name chooses their folder
             # It exists here and is not deleted, else its transcript is begun first, or not at all. And it has no
             # terminal that a tool call may show, since the output of that is noted.
             and self._session_entries.sessions.needs_no_parsing(session_id)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from tests.end_to_end.proxied import PROXY, Editor, Proxied
+from tests.end_to_end.proxied import PROXY, Editor, Proxied, texts
 
 
 def editor(proxied: Proxied, *command: str, agent: Sequence[str]) -> Editor:
@@ -30,6 +30,23 @@ def test_two_agents_of_one_launcher_do_not_share_sessions(proxied: Proxied) -> N
     with editor(proxied, *through, "first", agent=("--no-info", "--capabilities", "none")) as first:
         first.initialize()
         assert [row["sessionId"] for row in first.sessions()] == [session]
+
+
+def test_an_agent_that_sends_an_update_before_its_name_has_the_sessions_of_that_name(proxied: Proxied) -> None:
+    agent = ("--name", "bob", "--capabilities", "none")
+    with proxied.editor(agent=agent) as before:
+        session = before.open()
+        before.prompt(session, "hello")
+        assert before.end() == 0
+    early = {"update": {"sessionUpdate": "available_commands_update", "availableCommands": []}, "session": "early"}
+    with proxied.editor({"initialize": {"steps": [early]}}, agent=agent) as after:
+        new_session = after.open()
+        after.prompt(new_session, "hello again")
+        assert sorted(after.list_ids()) == sorted([session, new_session])
+        assert "hello" in texts(after.load(session).updates, "user_message_chunk")
+        assert after.end() == 0
+    folder = proxied.transcript(session).parent
+    assert proxied.transcript(new_session).parent == proxied.transcript("early").parent == folder
 
 
 def test_an_agent_that_starts_to_send_its_name_keeps_its_sessions(proxied: Proxied) -> None:

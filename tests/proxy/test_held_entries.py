@@ -1,4 +1,4 @@
-"""What comes before entries: the agent's name, and for another agent's session a prompt."""
+"""What waits before it is recorded: until the agent is named, and until another agent's session is prompted."""
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
 )
 from acp_proxy.proxy.uncopied_sessions import UNCOPIED_LIMIT, UncopiedSessions
+from acp_proxy.proxy.unnamed_agent import UNNAMED_AGENT_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     CoreConversation,
@@ -43,38 +44,67 @@ OTHER = RecordMessage("other", Peer.AGENT, b"{}")
 # --- the folder of the agent
 
 
-def test_what_is_recorded_before_the_agents_name_names_none() -> None:
+def test_entries_wait_for_the_agents_name() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"), new(1))
-    assert talk.agent.say(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == [
-        IdentifyAgent(None, None),
+    assert talk.agent.say(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
+    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "agent", "version": "2"})).kept == [
+        IdentifyAgent("agent", "2"),
         begun("s"),
         RecordNote("s", opened_note("session/new")),
         agent_kept("s", commands("s", "x")),
         agent_kept("s", chunk("s", "a")),
     ]
-    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "agent", "version": "2"})).kept == []
 
 
-def test_the_agents_name_comes_before_what_follows_it_in_one_read() -> None:
+def test_the_agents_name_comes_first_within_one_read_too() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"), new(1))
     step = talk.agent.say(
-        initialize_answer(0, agentInfo={"name": "agent"}), result(1, {"sessionId": "s"}), chunk("s", "a")
+        result(1, {"sessionId": "s"}),
+        chunk("s", "a"),
+        initialize_answer(0, agentInfo={"name": "agent"}),
+        chunk("s", "b"),
     )
     assert step.kept == [
         IdentifyAgent("agent", None),
         begun("s"),
         RecordNote("s", opened_note("session/new")),
         agent_kept("s", chunk("s", "a")),
+        agent_kept("s", chunk("s", "b")),
     ]
 
 
-def test_a_line_that_records_before_the_name_in_one_read_names_none() -> None:
+def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"), new(1))
+    talk.agent.say(result(1, {"sessionId": "s"}))
+    assert talk.client.say(prompt(2, "s")).kept == [
+        IdentifyAgent(None, None),
+        begun("s"),
+        RecordNote("s", opened_note("session/new")),
+        BeginTurn("s"),
+        client_kept("s", prompt(2, "s")),
+    ]
+    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "agent"})).kept == []
+
+
+def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"))
-    step = talk.agent.say(chunk("s", "a"), initialize_answer(0, agentInfo={"name": "agent"}))
-    assert step.kept == [
+    big = chunk("s", "x" * UNNAMED_AGENT_LIMIT)
+    assert talk.agent.say(big).kept == [
+        IdentifyAgent(None, None),
+        begun("s", file_format.PARTIAL, cwd=None),
+        agent_kept("s", big),
+    ]
+
+
+def test_what_waits_for_a_name_is_recorded_when_the_agent_ends() -> None:
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(chunk("s", "a")).kept == []
+    assert talk.end_agent().kept == [
         IdentifyAgent(None, None),
         begun("s", file_format.PARTIAL, cwd=None),
         agent_kept("s", chunk("s", "a")),
@@ -88,6 +118,26 @@ def test_a_refused_initialize_names_no_agent() -> None:
     talk.client.say(request(1, "initialize"))
     assert talk.agent.say(initialize_answer(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
     assert talk.client.say(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
+
+
+def test_what_waits_for_a_name_waits_through_a_refused_initialize() -> None:
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    assert talk.agent.say(chunk("s", "a"), error(0, -32603)).kept == []
+    talk.client.say(request(1, "initialize"))
+    assert talk.agent.say(initialize_answer(1, agentInfo={"name": "agent"})).kept == [
+        IdentifyAgent("agent", None),
+        begun("s", file_format.PARTIAL, cwd=None),
+        agent_kept("s", chunk("s", "a")),
+    ]
+
+
+def test_nothing_is_recorded_of_what_waits_if_acp_proxy_stands_aside() -> None:
+    talk = CoreConversation()
+    talk.client.say(request(0, "initialize"))
+    talk.agent.say(chunk("s", "a"), initialize_answer(0, protocolVersion=7))
+    assert talk.end_agent().kept == []
+    assert talk.all.kept == []
 
 
 def test_the_first_answer_of_two_initializes_names_the_agent() -> None:

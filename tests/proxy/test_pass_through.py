@@ -188,6 +188,9 @@ def test_nothing_of_another_agents_session_passes_before_it_is_prompted() -> Non
 
 
 def test_nothing_passes_without_a_transcript() -> None:
+    unnamed = CoreConversation()
+    unnamed.agent.say(chunk("s", "one"), chunk("s", "two"))
+    assert unnamed.core.pass_through.try_admit_updates(SAID) is None
     assert talking(records=False).core.pass_through.try_admit_updates(SAID) is None
 
 
