@@ -210,6 +210,17 @@ def _sessions(size: int) -> list[tuple[Peer, bytes]]:
     return out
 
 
+def _waiting(size: int) -> list[tuple[Peer, bytes]]:
+    """What waits for a load: prompts, then a cancel of the turn after each, and of every prompt, the last one first."""
+    out = [(Peer.CLIENT, _line(id=0, method="session/resume", params={"sessionId": "s", "cwd": "/w"}))]
+    prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "hello"}]}
+    for id in range(1, size + 1):
+        out.append((Peer.CLIENT, _line(id=id, method="session/prompt", params=prompt)))
+        out.append((Peer.CLIENT, _line(method="session/cancel", params={"sessionId": "s"})))
+    out += [(Peer.CLIENT, _line(method="$/cancel_request", params={"requestId": id})) for id in range(size, 0, -1)]
+    return out
+
+
 def _one_id(size: int) -> list[tuple[Peer, bytes]]:
     asked = (Peer.CLIENT, _line(id=1, method="session/set_mode", params={"sessionId": "s"}))
     return [asked] * size + [(Peer.AGENT, _line(id=1, result={}))] * size
@@ -422,6 +433,7 @@ SHAPES = (
     Shape("one id, requested and answered", _talk(said=_one_id)),
     Shape("unreleased terminals", _talk(said=_terminals)),
     Shape("lists requested in one read", _talk(said=_loads_of_nothing)),
+    Shape("requests that wait for a load", _talk(said=_waiting)),
     Shape("updates in one batch", _talk(said=_batch)),
     Shape("chunks of one message, compact", _told("compact", _chunks)),
     Shape("chunks of one message, full", _told("full", _chunks)),

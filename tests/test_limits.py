@@ -40,7 +40,7 @@ LIMITS = {
     "loads at once": f"{open_loads.HOLDING_LIMIT:,}",
     "new in a load, until the next prompt": size(tail.TAIL_LIMIT),
     "new in all loads, when one is answered": size(open_loads.ALL_TAILS_LIMIT),
-    "requests that wait for a load of their session": f"{size(waiting_requests.WAITING_LIMIT)}",
+    "messages that wait for a load of their session": f"{size(waiting_requests.WAITING_LIMIT)}",
     "waiting for loads": f"{size(waiting_lines.HELD_LIMIT)} each, {size(waiting_lines.ALL_HELD_LIMIT)} in all",
     "lists and deletes waiting for the store": f"{worker.QUESTION_LIMIT:,}",
     "answers that an editor does not read": size(output.POSTED_LIMIT),

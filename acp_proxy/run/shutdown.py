@@ -85,8 +85,9 @@ class _Supervisor:
         if not self._agent.poll():
             grace = 0 if self._reads_nothing() else self._grace
             # Alone, the agent would have had all of this before the end of its input.
+            began_at = time.monotonic()
             self._wait_until(lambda: not self._relay.has_waiting_requests or self._gets_no_more(), grace)
-            self._end(grace)
+            self._end(max(0.0, grace - (time.monotonic() - began_at)))  # it gets no more time than without us
         delivery = threading.Thread(target=self._deliver, name="the rest", daemon=True)
         delivery.start()
         while not self._is_delivered and self._signal is None:

@@ -123,3 +123,23 @@ def test_the_agent_ends_even_if_psutil_was_replaced_since_the_start(monkeypatch:
     ended = shutdown._Supervisor(agent, cast("Relay", FakeRelay()), 0.1, lambda: "")
     ended.wait_for_end()
     assert agent.status == -signal.SIGTERM
+
+
+def test_the_wait_for_what_waits_and_the_end_share_one_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent gets no more time than without us, however long something waits for a load."""
+    agent = agent_process.start([sys.executable, "-c", "import time; time.sleep(1000)"])
+    relay = FakeRelay()
+    relay.has_waiting_requests = True
+    relay.agent_pump.has_ended.clear()
+    ended = shutdown._Supervisor(agent, cast("Relay", relay), 0.2, lambda: "")
+    graces: list[float] = []
+    end = ended._end
+
+    def note_and_end(grace: float) -> None:
+        graces.append(grace)
+        relay.agent_pump.has_ended.set()
+        end(grace)
+
+    monkeypatch.setattr(ended, "_end", note_and_end)
+    ended.wait_for_end()
+    assert graces == [0.0]

@@ -389,7 +389,7 @@ class LoadMachine:
         others = self.open_loads.list_of_session(load.session_id)
         if load.plan.sends is None or any(other.state not in ABANDONED_STATES for other in others):
             return self._move(load, LoadEvent.MUST_SETTLE)
-        effects: list[Effect] = []
+        effects = self._end_earlier(load)
         oldest = (
             self.open_loads.add_unsettled(load)
             if not self._session_entries.sessions.is_deleted(load.session_id)
@@ -420,15 +420,27 @@ class LoadMachine:
         return self.unsettled_updates.record_new(load) if not load.compared.comparison.is_in_middle else []
 
     def leave_to_next_load(self, next_load: Load) -> list[Effect]:
-        """The agent is asked to open a session again: its last load is over, and what comes now is the next one's."""
+        """The agent is asked to open a session again: what comes now is the next load's, and the last one is over.
+
+        If the last replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
+        there may be none, so that load is kept until this is known (``_end_earlier``)."""
         load = self.open_loads.find_unsettled(next_load.session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return self.settle_session(next_load.session_id)
         next_load.earlier_first_line = load.first_line
         if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
             return self._move(load, LoadEvent.MUST_SETTLE)
-        effects = self.unsettled_updates.release_all_of_session(load.session_id)
-        return effects + self._move(load, LoadEvent.DROPPED)
+        return self.unsettled_updates.release_all_of_session(load.session_id)
+
+    def _end_earlier(self, load: Load) -> list[Effect]:
+        """The client has its answer to a load: end the session's earlier one, whose replay was cut in the middle."""
+        earlier = self.open_loads.find_unsettled(load.session_id)
+        if earlier is None or earlier is load:
+            return []
+        has_come = load.uncompared or (load.compared is not None and load.compared.comparison.last_update.line)
+        is_cancelled = load.decision is not None and load.decision.rule is Rule.CANCELLED
+        may_come = not is_cancelled and earlier.first_line == b""  # this agent replays after its answer
+        return self._move(earlier, LoadEvent.DROPPED if has_come or may_come else LoadEvent.MUST_SETTLE)
 
     def settle_session(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""

@@ -1,9 +1,11 @@
 """Lets a load or a resume of a session wait until the client has the answer to an earlier one, since nobody could tell
-two replays at once apart. What the client asks about that session after it waits too, so that nothing overtakes it.
+two replays at once apart. What the client sends about that session after it waits too, so that nothing overtakes it.
 
 A load that the client has cancelled is not waited for once it has its answer, or if that is to come from the agent:
 agents may leave it out.
 """
+
+from collections import OrderedDict
 
 from msgspec import Struct
 
@@ -16,21 +18,45 @@ from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.load.open_loads import OpenLoads
 
 WAITING_LIMIT = 32 * 1024 * 1024
-"""The most bytes of messages that may wait. Beyond that, requests are refused."""
+"""The most bytes of messages that may wait. Beyond that, requests are refused, and notifications pass."""
 _OVERHEAD = 1024
 """Bytes of one message, beside its line."""
 _TOO_MANY = "Too many requests wait for sessions that are being opened. Try again when they are open."
 
 
-class _Queue(Struct):
+class _WaitingMessage(Struct, frozen=True):
+    """``line``: as the client sent it."""
+
+    message: Request | Notification
+    line: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.line) + _OVERHEAD
+
+    @property
+    def is_prompt(self) -> bool:
+        return isinstance(self.message, Request) and self.message.method == acp.PROMPT
+
+
+class _Queue:
     """What waits for one session. It exists until all of it went to the agent or was answered."""
 
-    messages: list[tuple[Request | Notification, bytes]] = []
-    """With their lines, as the client sent them."""
-    decided: Request | Notification | None = None
-    """The message that was taken from it last. What it needs may be decided on in several steps."""
-    is_called: bool = False
-    """Whether ``DecideWaiting`` was returned, and ``take_next`` not called since."""
+    def __init__(self) -> None:
+        self.messages: OrderedDict[int, _WaitingMessage] = OrderedDict()
+        """By number."""
+        self.decided: _WaitingMessage | None = None
+        """The message that was taken from it last, and may be on its way to the agent: what it needs may be decided on
+        in several steps."""
+        self.is_called = False
+        """Whether ``DecideWaiting`` was returned, and ``take_next`` not called since."""
+        self.uncancelled: set[int] = set()
+        """The numbers of the prompts after which no ``session/cancel`` waits."""
+
+    @property
+    def first(self) -> Message | None:
+        number = next(iter(self.messages), None)
+        return self.messages[number].message if number is not None else None
 
 
 class WaitingRequests:
@@ -41,6 +67,11 @@ class WaitingRequests:
         self._open_loads = open_loads
         self._lookups = lookups
         self._queues: dict[str, _Queue] = {}
+        """By session."""
+        self._places: dict[RequestId, tuple[_Queue, int]] = {}
+        """By request id: where the request waits, as its queue and its number there."""
+        self._last_number = 0
+        self._size = 0
 
     def __bool__(self) -> bool:
         return bool(self._queues)
@@ -50,30 +81,35 @@ class WaitingRequests:
 
         ``line``: as the client sent it. ``message``: with the session's id that is used here.
         """
-        if isinstance(message, Notification) and self._queues:
-            return self._add_cancel(line, message)
+        if isinstance(message, Notification):
+            return self._add_notification(_WaitingMessage(message, line)) if self._queues else None
         session_id = acp.session_id(message.params) if isinstance(message, Request) else None
         if not isinstance(message, Request) or session_id is None:
             return None
-        waits = session_id in self._queues or self._must_wait(session_id, message)
-        if not waits or (session_id not in self._queues and self._lookups.is_in_use(message.id)):
+        queue = self._queues.get(session_id)
+        if queue is None:
+            if self._lookups.is_in_use(message.id) or not self._must_wait(session_id, message):
+                return None
+            queue = self._queues[session_id] = _Queue()
+        elif queue.decided is not None and _has_id(queue.decided, message.id):
             return None
-        queue = self._queues.setdefault(session_id, _Queue())
-        if isinstance(queue.decided, Request) and message.id == queue.decided.id:
-            return None
+        if message.id in self._places:
+            return [own_messages.refuse(message.id, jsonrpc.INVALID_REQUEST, "This request id is in use")]
         effects: list[Effect] = []
+        waiting = _WaitingMessage(message, line)
         if message.method in (acp.CLOSE, acp.DELETE):  # does not wait for the agent, and ends what the others want
-            effects = _refuse(queue, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
-        elif self._size + len(line) + _OVERHEAD > WAITING_LIMIT:
+            effects = self._refuse_all(queue, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
+        elif self._size + waiting.size > WAITING_LIMIT:
             return [own_messages.refuse(message.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY)]
-        queue.messages.append((message, line))
+        self._append(queue, waiting)
         return effects
 
     def call_next(self) -> list[Effect]:
         """Have the next message of each session decided on that need not wait any more."""
         effects: list[Effect] = []
         for session_id, queue in self._queues.items():
-            next_message = queue.messages[0][0] if queue.messages else None
+            # What was taken has reached the agent once ``run`` has performed what follows from it: it asks again then.
+            next_message = queue.first if queue.decided is None else None
             if not queue.is_called and not self._must_wait(session_id, next_message):
                 queue.is_called = True
                 effects.append(DecideWaiting(session_id))
@@ -83,21 +119,30 @@ class WaitingRequests:
         """What was taken before went to the agent or was answered. Returns the line of the session's next message;
         empty if there is none, or if it must wait."""
         queue = self._queues.get(session_id, _Queue())
-        queue.is_called, queue.decided = False, None
+        queue.is_called = False
+        if self._must_wait(session_id, None):
+            return []
+        queue.decided = None
         if not queue.messages:
             self._queues.pop(session_id, None)
             return []
-        if self._must_wait(session_id, queue.messages[0][0]):
+        if self._must_wait(session_id, queue.first):
             return []
-        queue.decided, line = queue.messages.pop(0)
-        return [line]
+        queue.decided = self._remove(queue, next(iter(queue.messages)))
+        return [queue.decided.line]
 
     def fail(self, reason: str) -> list[Effect]:
         """The agent has ended: answer all requests that wait with an error. ``reason``: its text."""
-        queues, self._queues = self._queues.values(), {}
-        return [effect for queue in queues for effect in _refuse(queue, jsonrpc.INTERNAL_ERROR, reason)]
+        effects = [
+            effect
+            for queue in self._queues.values()
+            for effect in self._refuse_all(queue, jsonrpc.INTERNAL_ERROR, reason)
+        ]
+        self._queues, self._size = {}, 0
+        return effects
 
     def _must_wait(self, session_id: str, message: Message | None) -> bool:
+        """Whether this message of a session must wait; None: any."""
         if self._lookups.is_looked_up(session_id):  # the agent does not have that request yet
             return True
         opens = isinstance(message, Request) and message.method in (acp.LOAD, acp.RESUME)
@@ -105,33 +150,74 @@ class WaitingRequests:
         is_served = self._answerers.is_ready and {self._answerers.modes.load, self._answerers.modes.resume} != {AGENT}
         return opens and is_served and self._open_loads.is_being_opened(session_id)
 
-    def _add_cancel(self, line: bytes, message: Notification) -> list[Effect] | None:
-        """A cancel does not wait for a load. That of a request which waits ends here. That of a turn goes to the agent,
-        and once more after the prompts that wait: it means them too."""
-        if message.method == acp.CANCEL:
-            queue = self._queues.get(acp.session_id(message.params) or "", _Queue())
-            methods = [waiting.method for waiting, _ in queue.messages]
-            if acp.PROMPT in methods and methods[-1] != acp.CANCEL and message != queue.decided:
-                queue.messages.append((message, line))
+    def _add_notification(self, waiting: _WaitingMessage) -> list[Effect] | None:
+        """A notification keeps its place behind what waits for its session. Cancels do not wait for a load."""
+        method, params = waiting.message.method, waiting.message.params
+        if method == acp.CANCEL_REQUEST:
+            id = jsonrpc.read_cancelled_id(waiting.message) if isinstance(waiting.message, Notification) else None
+            return self._cancel_request(id, waiting) if id is not None else None
+        queue = self._queues.get(acp.session_id(params) or "")
+        if queue is None or (queue.decided is not None and queue.decided.line is waiting.line):
             return None
-        id = jsonrpc.read_cancelled_id(message) if message.method == acp.CANCEL_REQUEST else None
-        if id is None:
+        if method == acp.CANCEL:
+            self._cancel_turn(queue, waiting)
             return None
-        for session_id, queue in self._queues.items():
-            is_decided = isinstance(queue.decided, Request) and queue.decided.id == id
-            if is_decided and self._lookups.is_looked_up(session_id):  # so it is cancelled once the agent has it
-                queue.messages.insert(0, (message, line))
+        if self._size + waiting.size > WAITING_LIMIT:
+            return None
+        self._append(queue, waiting)
+        return []
+
+    def _cancel_turn(self, queue: _Queue, cancel: _WaitingMessage) -> None:
+        """A cancel goes to the agent at once, and means the prompts too that the agent does not have: it follows that
+        which is on its way, and the last one that waits."""
+        if queue.decided is not None and queue.decided.is_prompt:
+            self._append(queue, cancel)
+            queue.messages.move_to_end(self._last_number, last=False)
+        if queue.uncancelled:
+            self._append(queue, cancel)
+            queue.uncancelled.clear()
+
+    def _cancel_request(self, id: RequestId, cancel: _WaitingMessage) -> list[Effect] | None:
+        """The cancel of a request that waits ends here, and that of one which is on its way follows it."""
+        if id in self._places:
+            queue, number = self._places[id]
+            self._remove(queue, number)
+            return [own_messages.refuse(id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
+        for queue in self._queues.values():
+            if queue.decided is not None and queue.decided.line is not cancel.line and _has_id(queue.decided, id):
+                self._append(queue, cancel)
+                queue.messages.move_to_end(self._last_number, last=False)
                 return []
-        code, reason = jsonrpc.REQUEST_CANCELLED, "Request cancelled"
-        return [effect for queue in self._queues.values() for effect in _refuse(queue, code, reason, id)] or None
+        return None
 
-    @property
-    def _size(self) -> int:
-        return sum(len(line) + _OVERHEAD for queue in self._queues.values() for _, line in queue.messages)
+    def _append(self, queue: _Queue, waiting: _WaitingMessage) -> None:
+        self._last_number += 1
+        queue.messages[self._last_number] = waiting
+        self._size += waiting.size
+        if isinstance(waiting.message, Request):
+            self._places[waiting.message.id] = queue, self._last_number
+        if waiting.is_prompt:
+            queue.uncancelled.add(self._last_number)
+
+    def _remove(self, queue: _Queue, number: int) -> _WaitingMessage:
+        waiting = queue.messages.pop(number)
+        queue.uncancelled.discard(number)
+        self._size -= waiting.size
+        if isinstance(waiting.message, Request):
+            del self._places[waiting.message.id]
+        return waiting
+
+    def _refuse_all(self, queue: _Queue, code: int, reason: str) -> list[Effect]:
+        """Answer all requests of a queue with an error."""
+        requests = [
+            (number, waiting.message.id)
+            for number, waiting in queue.messages.items()
+            if isinstance(waiting.message, Request)
+        ]
+        for number, _ in requests:
+            self._remove(queue, number)
+        return [own_messages.refuse(id, code, reason) for _, id in requests]
 
 
-def _refuse(queue: _Queue, code: int, reason: str, id: RequestId | None = None) -> list[Effect]:
-    """Answer all requests of a queue with an error, or only the one with this id."""
-    refused = [each for each, _ in queue.messages if isinstance(each, Request) and id in (None, each.id)]
-    queue.messages = [waiting for waiting in queue.messages if id is not None and waiting[0] not in refused]
-    return [own_messages.refuse(each.id, code, reason) for each in refused]
+def _has_id(waiting: _WaitingMessage, id: RequestId) -> bool:
+    return isinstance(waiting.message, Request) and waiting.message.id == id

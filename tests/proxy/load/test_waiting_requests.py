@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import AGENT, Modes
-from acp_proxy.proxy.effects import ComparePast, DecideWaiting, FindSession
+from acp_proxy.proxy.effects import ComparePast, DecideWaiting, FindSession, Forward, RelayEffect
+from acp_proxy.proxy.events import Event, LinesRead
 from acp_proxy.proxy.load import waiting_requests
 from tests.conversation import (
     LOADS,
@@ -15,8 +17,10 @@ from tests.conversation import (
     CoreConversation,
     Said,
     SimulatedSession,
+    Step,
     agent_kept,
     cancel,
+    chunk,
     client_kept,
     delete,
     error,
@@ -328,5 +332,156 @@ def test_nothing_is_decided_twice_for_one_session() -> None:
     talk.agent.say(*REPLAY, result(1, {}))
     step = talk.end_past(1)
     step.add(talk.agent.say(GREETING))
-    assert step.done.count(DecideWaiting("s")) == 1
+    assert step.done.count(DecideWaiting("s")) == 2, "one for the second load, and one once the agent has that"
     assert step.to_agent == line(load(2, "s"))
+
+
+CANCEL_TURN = notification("session/cancel", {"sessionId": "s"})
+NOTE = notification("_x/note", {"sessionId": "s"})
+
+
+def watch_sent(talk: CoreConversation) -> list[object]:
+    """What the agent gets from here on, in this order: the ids of requests, the methods of notifications."""
+    sent: list[object] = []
+    follow = talk._next
+
+    def note_and_follow(effect: RelayEffect, step: Step) -> list[RelayEffect]:
+        if isinstance(effect, Forward) and effect.to is Peer.AGENT:
+            sent.extend(message.get("id", message["method"]) for message in map(json.loads, effect.data.splitlines()))
+        return follow(effect, step)
+
+    talk._next = note_and_follow  # type: ignore[method-assign]
+    return sent
+
+
+def say_while_on_its_way(talk: CoreConversation, message: Said, *said: Said) -> None:
+    """The client's thread says something once this message was decided on, before the agent gets it."""
+    decide = talk._decide
+
+    def decide_and_say(event: Event, step: Step) -> list[RelayEffect]:
+        effects = decide(event, step)
+        if event == LinesRead(Peer.CLIENT, [line(message)]):
+            talk._decide = decide  # type: ignore[method-assign]
+            talk.client.say(*said)
+        return effects
+
+    talk._decide = decide_and_say  # type: ignore[method-assign]
+
+
+def test_a_cancel_of_a_turn_follows_the_prompt_that_is_on_its_way() -> None:
+    talk = loading_twice(prompt(3, "s"), load(4, "s"), prompt(5, "s"))
+    sent = watch_sent(talk)
+    say_while_on_its_way(talk, prompt(3, "s"), CANCEL_TURN)
+    answer_first(talk)
+    assert sent == [2, "session/cancel", 3, "session/cancel"]
+    talk.agent.say(prompt_answer(3), result(2, {}))
+    talk.end_past(2)
+    assert sent[4:] == [4, 5, "session/cancel"]
+
+
+@pytest.mark.parametrize("next_one", [prompt(4, "s"), load(4, "s")])
+def test_a_cancel_of_a_request_follows_the_prompt_that_is_on_its_way(next_one: Said) -> None:
+    talk = loading_twice(prompt(3, "s"), next_one)
+    sent = watch_sent(talk)
+    say_while_on_its_way(talk, prompt(3, "s"), cancel(3))
+    answer_first(talk)
+    assert sent[:3] == [2, 3, "$/cancel_request"]
+
+
+def test_a_cancel_of_a_turn_goes_once_where_no_prompt_waits() -> None:
+    talk = loading_twice(request(3, "session/set_mode", {"sessionId": "s"}))
+    sent = watch_sent(talk)
+    talk.client.say(CANCEL_TURN)
+    answer_first(talk)
+    assert sent == ["session/cancel", 2, 3]
+
+
+def test_a_notification_keeps_its_place() -> None:
+    talk = loading_twice(prompt(3, "s"), NOTE, prompt(4, "s"))
+    sent = watch_sent(talk)
+    talk.client.say(NOTE, notification("_x/note", {"sessionId": "t"}), notification("_x/all"))
+    answer_first(talk)
+    assert sent == ["_x/note", "_x/all", 2, 3, "_x/note", 4, "_x/note"]
+    talk.client.say(NOTE)
+    assert not talk.core.waiting_requests
+
+
+def test_a_notification_is_not_lost_when_the_session_is_closed() -> None:
+    talk = loading_twice(prompt(3, "s"), NOTE)
+    assert talk.client.say(CLOSE).to_agent == line(NOTE, CLOSE)
+
+
+def test_beyond_the_limit_a_notification_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_requests, "WAITING_LIMIT", 3 * 1024)
+    talk = loading_twice(prompt(3, "s"))
+    assert talk.client.say(NOTE).to_agent == line(NOTE)
+
+
+def test_an_id_that_waits_already_is_refused() -> None:
+    talk = loading_twice(prompt(3, "s"))
+    sent = watch_sent(talk)
+    assert talk.client.say(prompt(3, "s")).refusals == [(3, -32600)]
+    answer_first(talk)
+    assert sent == [2, 3]
+
+
+MADE_ELSEWHERE: list[Said] = [chunk("s", "and go on", "user_message_chunk"), chunk("s", "I went on elsewhere.")]
+
+
+def loading_again_in_the_middle(*, is_late: bool = False) -> CoreConversation:
+    """The replay of the first load stopped after a turn that the transcript lacks, and before one that it has; then the
+    client loaded the session once more. ``is_late``: the replay came after the agent's answer."""
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"))
+    replay = [*TURN_ONE, *MADE_ELSEWHERE]
+    talk.agent.say(*([] if is_late else replay), result(1, {}))
+    talk.end_past(1)
+    talk.agent.say(*(replay if is_late else []))
+    assert talk.client.say(load(2, "s")).to_agent == line(load(2, "s"))
+    return talk
+
+
+def list_recorded(talk: CoreConversation) -> list[bytes]:
+    """The lines of the turn made elsewhere that are recorded."""
+    return [
+        one for one in map(line, MADE_ELSEWHERE) if one[:-1] in [getattr(each, "raw", b"") for each in talk.all.kept]
+    ]
+
+
+def refuse_second(talk: CoreConversation) -> None:
+    talk.agent.say(error(2, -32603))
+
+
+def cancel_second(talk: CoreConversation) -> None:
+    talk.client.say(cancel(2))
+    talk.agent.say(error(2, -32800))
+
+
+def open_without_replay(talk: CoreConversation) -> None:
+    talk.agent.say(result(2, {}))
+    talk.end_past(2)
+
+
+@pytest.mark.parametrize("end_second", [refuse_second, cancel_second, open_without_replay])
+@pytest.mark.parametrize("ends", ["prompt", "agent"])
+def test_a_turn_made_elsewhere_is_recorded_if_the_next_load_brings_no_replay(
+    end_second: Callable[[CoreConversation], None], ends: str
+) -> None:
+    talk = loading_again_in_the_middle()
+    end_second(talk)
+    if ends == "prompt":
+        talk.client.say(prompt(3, "s"))
+    else:
+        talk.end_agent()
+    assert list_recorded(talk) == [*map(line, MADE_ELSEWHERE)]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_nothing_of_a_replay_cut_in_the_middle_is_recorded_if_the_next_one_is_whole(is_late: bool) -> None:
+    talk = loading_again_in_the_middle(is_late=is_late)
+    whole = [*TURN_ONE, *MADE_ELSEWHERE, *TURN_TWO]
+    talk.agent.say(*([] if is_late else whole), result(2, {}))
+    talk.end_past(2)
+    talk.agent.say(*(whole if is_late else []))
+    talk.client.say(prompt(3, "s"))
+    assert list_recorded(talk) == []

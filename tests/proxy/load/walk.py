@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from acp_proxy.protocol.jsonrpc import Peer, Request
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.proxy.effects import (
@@ -155,9 +155,7 @@ class Walk:
         return sorted(id for id in self.open - self.list_waiting() if id < 50)
 
     def list_waiting(self) -> set[int]:
-        queues = self.talk.core.waiting_requests._queues.values()
-        waiting = {message.id for queue in queues for message, _ in queue.messages if isinstance(message, Request)}
-        return {id for id in self.open if make_request_id(id) in waiting}
+        return {id for id in self.open if make_request_id(id) in self.talk.core.waiting_requests._places}
 
     def say(self, *updates: Any) -> Step:
         named = (line(each).replace(b'"s"', b'"%s"' % self.session.encode()) for each in updates)
