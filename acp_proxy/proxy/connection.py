@@ -36,6 +36,7 @@ from acp_proxy.proxy.events import (
 )
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
+from acp_proxy.proxy.handover.handover_filter import HandoverFilter
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.lists import jetbrains_index, list_lines
 from acp_proxy.proxy.lists.agent_list import AgentList
@@ -86,6 +87,13 @@ class Connection:
             self._copy_ids,
         )
         self.waiting_requests = WaitingRequests(self._answerers, self._machine.open_loads, self._lookups)
+        self._handover_filter = HandoverFilter(
+            self._handovers,
+            self._aliases,
+            self._open_requests,
+            self._session_entries.sessions,
+            self._machine.open_loads,
+        )
         # Other requests that acp-proxy serves.
         self._agent_list = AgentList(self._answerers, self._open_requests, self._session_entries)
         self._agent_index = AgentIndex(
@@ -144,15 +152,15 @@ class Connection:
         is. For a bug of ours, ``run`` does the same: it warns, and forwards the event's lines without recording them.
         """
         try:
-            return self._decide(event)
+            return self._handle_event(event)
         finally:
             self.pass_through.forget()
 
-    def _decide(self, event: Event) -> list[Effect]:
+    def _handle_event(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
         match event:
             case LinesRead(peer, lines):
-                effects = self._decide_client_lines(lines) if peer is Peer.CLIENT else self._decide_agent_lines(lines)
+                effects = self._handle_client_lines(lines) if peer is Peer.CLIENT else self._handle_agent_lines(lines)
             case LineTooLong(peer, beginning):
                 effects = self._handle_too_long_line(peer, beginning)
             case SessionFound():
@@ -166,7 +174,7 @@ class Connection:
             case PageEmptied():
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
-                effects = self._unnamed_agent_entries.hold(self._end(reason, advice))
+                effects = self._unnamed_agent_entries.hold(self._handle_agent_end(reason, advice))
                 effects += self._unnamed_agent_entries.end()
         effects = self._draft_methods.amend_titles(self._unnamed_agent_entries.hold(effects))
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(effects))
@@ -193,7 +201,7 @@ class Connection:
 
     # --- from the client
 
-    def _decide_client_lines(self, lines: list[bytes]) -> list[Effect]:
+    def _handle_client_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         for next_index, line in enumerate(lines, 1):
             line, message = self._negotiation.read_client_line(line)
@@ -204,7 +212,7 @@ class Connection:
                 continue
             if comparison_effects := self._release_and_compare_before(message):
                 return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._unnamed_agent_entries.hold(self._decide_client_message(line, message))
+            effects += self._unnamed_agent_entries.hold(self._handle_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
@@ -217,7 +225,7 @@ class Connection:
             return []
         return self._unsettled_updates.release_and_compare(acp.session_id(message.params))
 
-    def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
+    def _handle_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (own_effects := self._intercept_request(line, message)) is not None:
             return own_effects
         effects = self._settle_before(message)
@@ -298,7 +306,7 @@ class Connection:
 
     # --- from the agent
 
-    def _decide_agent_lines(self, lines: list[bytes]) -> list[Effect]:
+    def _handle_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         # First of all, since such an update may pass unparsed, too.
         if self._session_entries.is_recording and any(HANDOVER_RECORD_BYTES in line for line in lines):
@@ -316,50 +324,33 @@ class Connection:
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
-            effects += self._unnamed_agent_entries.hold(self._handle_agent_line(line, jsonrpc.read_message(line)))
+            visible_lines = self._handover_filter.filter(line, jsonrpc.read_message(line))
+            effects += self._unnamed_agent_entries.hold(self._handle_visible_lines(visible_lines))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects
 
-    def _handle_agent_line(self, line: bytes, message: Message) -> list[Effect]:
-        effects = (
-            self._decide_partial_handover_record(message) if self._handovers.holds_partial_handover_records else []
-        )
-        if effects and isinstance(later := effects[-1], DecideLater):
-            return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, line])]
-        return [*effects, *self._decide_agent_message(line, message)]
-
-    def _decide_partial_handover_record(self, message: Message) -> list[Effect]:
-        """Send and record what only began like a record, if this message shows that: it is about the same session."""
-        session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-        if (
-            isinstance(message, Response)
-            and (open_request := self._open_requests.find(Peer.CLIENT, message.id)) is not None
-        ):
-            session_id = open_request.session_id
-        if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
-            return []  # ``Handovers.remove_handover_record`` decides on an update
-        return self._decide_released(self._handovers.take_partial_handover_record(session_id))
-
-    def _decide_released(self, lines: list[bytes]) -> list[Effect]:
-        """Updates that turned out to repeat no record. If one is decided on later, so are the rest: until then they
-        wait once more."""
+    def _handle_visible_lines(self, lines: list[tuple[bytes, Message]]) -> list[Effect]:
+        """Lines of the agent that the client may see. If one is decided on later, so are those after it."""
         effects: list[Effect] = []
-        for next_index, line in enumerate(lines, 1):
-            message = jsonrpc.read_message(line)
-            if isinstance(message, Notification):
-                effects += self._handle_visible_update(acp.session_id(message.params), line, message)
+        for next_index, (line, message) in enumerate(lines, 1):
+            effects += self._handle_agent_message(line, message)
             if effects and isinstance(later := effects[-1], DecideLater):
-                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
+                rest = [line for line, _ in lines[next_index:]]
+                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *rest])]
         return effects
 
-    def _decide_agent_message(self, line: bytes, message: Message) -> list[Effect]:
+    def _handle_agent_message(self, line: bytes, message: Message) -> list[Effect]:
         match message:
             case Opaque(is_json=False):
                 return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
-                return self._handle_update(line, message, acp.session_id(params))
+                session_id = acp.session_id(params)
+                state = self._negotiation.dialect.read_state(acp.member(params, "update"))
+                if session_id is not None and state is not None:
+                    return self._handle_work_state(session_id, state, line, message)
+                return self._handle_update(session_id, line, message)
             case Response():
                 return self._handle_response(line, message)
             case Request(params=params):
@@ -395,35 +386,7 @@ class Connection:
         update = {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
         return self._machine.send_in_order(session_id, own_messages.encode_update(session_id, update))
 
-    def _handle_update(self, line: bytes, message: Notification, session_id: str | None) -> list[Effect]:
-        """An update from the agent, unless it belongs to a session that the client must not see, or only repeats a
-        handover record."""
-        if session_id is not None and self._may_be_opened_for_us(session_id):
-            # If the client has asked for a session too, this may be that one, and the update passes.
-            is_clients = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-            lines_to_send = self._handovers.unnamed_session_updates.hold(line, is_with_client=is_clients)
-            if not is_clients:
-                return [Forward(Peer.CLIENT, lines_to_send)] if lines_to_send else []
-        if session_id in self._handovers.unwanted:
-            return []
-        # It may be a fork, before the agent names that.
-        if session_id is not None and session_id not in self._session_entries.sessions:
-            for parent in self._open_requests.list_session_ids(Peer.CLIENT, (acp.FORK,)):
-                self._handovers.expect_handover_record_of_fork(session_id, parent)
-        if session_id is not None and self._handovers.may_repeat_handover_record(session_id):
-            remaining = self._handovers.remove_handover_record(session_id, line, message)
-            if remaining != [line]:
-                return self._decide_released(remaining)
-        return self._handle_visible_update(session_id, line, message)
-
-    def _handle_visible_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
-        """An update that the client may see: of no session that it must not, and without what repeats a record."""
-        state = self._negotiation.dialect.read_state(acp.member(message.params, "update"))
-        if session_id is not None and state is not None:
-            return self._handle_work_state(session_id, state, line, message)
-        return self._send_update(session_id, line, message)
-
-    def _send_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
+    def _handle_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
         load = self._machine.open_loads.find_current(session_id) if session_id is not None else None
         if load is not None:
             return self._machine.handle_update(load, line, message)
@@ -433,7 +396,7 @@ class Connection:
         """Version 2: the agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
             self._session_entries.begin_work(session_id)
-            return self._send_update(session_id, line, message)
+            return self._handle_update(session_id, line, message)
         was_in_turn = self._session_entries.sessions.is_in_turn(session_id)
         late_effects = self._unsettled_updates.release_turn_of_session(session_id) if was_in_turn else []
         end_effects = self._session_entries.end_work(session_id)
@@ -444,30 +407,20 @@ class Connection:
         effects = [
             *late_effects,
             *title_effects,
-            *self._send_update(session_id, line, message),
+            *self._handle_update(session_id, line, message),
             *end_effects,
             *handover_effects,
         ]
         return [*effects, *self._machine.handle_turn_end(session_id)] if was_in_turn else effects
 
-    def _may_be_opened_for_us(self, session_id: str) -> bool:
-        """Whether this may be the session that the agent opens for a handover, and whose id only its answer will say.
-        The client does not know that id, so it must not see the updates before that."""
-        if not self._handovers.is_asking:
-            return False
-        return session_id not in self._session_entries.sessions and not self._machine.open_loads.has_current_load(
-            session_id
-        )
-
-    def _decide_unnamed_session_updates(self) -> list[Effect]:
-        """Decide on the updates that waited for the id of a session opened for acp-proxy."""
-        return self._decide_agent_lines(self._handovers.unnamed_session_updates.take(self._aliases))
-
     def _handle_response(self, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer: to a request of acp-proxy's own, to a load, to a prompt, or to another of the client's
         that means something here. All others pass."""
         if (load := self._handovers.take_asked(message.id)) is not None:
-            return [*self._machine.handle_new_session(load, line, message), *self._decide_unnamed_session_updates()]
+            return [
+                *self._machine.handle_new_session(load, line, message),
+                *self._handle_agent_lines(self._handover_filter.take_unnamed()),
+            ]
         if (own_effects := self._agent_list.handle_response(line, message)) is not None:
             return own_effects
         if (own_effects := self._draft_methods.handle_response(message)) is not None:
@@ -571,10 +524,10 @@ class Connection:
             return [*self._session_entries.note(session_id, NoteType.CAUGHT_UP)]
         return [*self._session_entries.note(session_id, NoteType.HANDOVER, to=delivered.new_id)]
 
-    def _end(self, reason: str, advice: str) -> list[Effect]:
+    def _handle_agent_end(self, reason: str, advice: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
-        effects = self._decide_released(self._handovers.take_partial_handover_records())
+        effects = self._handle_visible_lines(self._handover_filter.take_partial_records())
         for session_id, id in self._session_entries.sessions.list_accepted_prompts():
             effects += self._unsettled_updates.release_turn_of_session(session_id)
             effects += self._session_entries.fail_prompt(session_id, reason, id)
@@ -588,7 +541,11 @@ class Connection:
                 effects += [Warn(text), own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, text)]
             elif self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
-        effects += [*self._machine.end(reason), *self._decide_unnamed_session_updates(), *self._lookups.fail(reason)]
+        effects += [
+            *self._machine.end(reason),
+            *self._handle_agent_lines(self._handover_filter.take_unnamed()),
+            *self._lookups.fail(reason),
+        ]
         effects += self.waiting_requests.fail(reason)
         effects += [*self._draft_methods.end(), *self._agent_list.end(reason), *self._session_entries.end()]
         self._open_requests.clear()

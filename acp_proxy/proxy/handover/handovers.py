@@ -17,7 +17,6 @@ from typing import NamedTuple
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.load.load import Load
@@ -30,36 +29,6 @@ ATTACHED_LIMIT = 8 * 1024 * 1024
 """The most bytes of images and files that wait with records."""
 RESENT_LIMIT = 1024 * 1024
 """The most bytes of a prompt that can be sent again. The agent's refusal of a longer one passes."""
-
-
-class UnnamedSessionUpdates:
-    """Holds updates of unknown sessions while the agent opens one for acp-proxy, until its answer names it."""
-
-    def __init__(self) -> None:
-        self._lines: list[tuple[bytes, bool]] = []
-        self._size = 0
-
-    def hold(self, line: bytes, *, is_with_client: bool) -> bytes:
-        """Hold one more update. Returns what the client must get now: nothing, or everything if too much waits.
-
-        ``is_with_client``: the client gets this update anyway, since it may have opened the session itself.
-        """
-        if self._size + len(line) <= HELD_LIMIT:
-            self._size += len(line)
-            self._lines.append((line, is_with_client))
-            return b""
-        if is_with_client:
-            return b""
-        lines, self._lines, self._size = self._lines, [], 0
-        return b"".join(
-            held_line for held_line, was_with_client in [*lines, (line, is_with_client)] if not was_with_client
-        )
-
-    def take(self, aliases: Aliases) -> list[bytes]:
-        """The updates still to decide on, after the agent's answer: all but those that the client has, unless they
-        belong to the session opened for acp-proxy. None is held from now on."""
-        lines, self._lines, self._size = self._lines, [], 0
-        return [line for line, is_with_client in lines if not is_with_client or aliases.is_renamed(line)]
 
 
 class RepeatedHandoverRecord:
@@ -174,7 +143,6 @@ class Handovers:
     forgotten."""
 
     def __init__(self) -> None:
-        self.unnamed_session_updates = UnnamedSessionUpdates()
         self.unwanted: set[str] = set()
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
         self._sessions: defaultdict[str, SessionHandover] = defaultdict(SessionHandover)
