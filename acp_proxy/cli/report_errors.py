@@ -44,6 +44,7 @@ def _print_error(problem: AcpProxyError) -> None:
         print_on_stderr(f"{'' if number else 'acp-proxy: '}{sanitize.make_line(line)}")
 
 
-def print_on_stderr(text: str) -> None:
-    """Print a message, in which there may be foreign words, on a terminal with lines that end between words."""
-    typer.echo(fit_to_stream(sanitize.make_printable(text), sys.stderr), err=True)
+def print_on_stderr(text: str, indent_columns: int = 0) -> None:
+    """Print a message, in which there may be foreign words, on a terminal with lines that end between words. Further
+    lines begin at column ``indent_columns``."""
+    typer.echo(fit_to_stream(sanitize.make_printable(text), sys.stderr, indent_columns), err=True)

@@ -26,9 +26,10 @@ from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.entries import read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Name
 from acp_proxy.tools.setup import setup as setup_steps
-from acp_proxy.tools.setup.command import TriedAgents, report_written, try_agents
 from acp_proxy.tools.setup.record import Record
+from acp_proxy.tools.setup.report_written import report_written
 from acp_proxy.tools.setup.setup import FileChange
+from acp_proxy.tools.setup.try_agents import TriedAgents, try_agents
 from tests.cli.commands import invoke
 
 COMMAND = os.path.abspath("/home/user/.local/bin/acp-proxy")  # on Windows, with a drive
@@ -141,7 +142,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setattr("acp_proxy.own_command.make_typed_command", lambda: ["acp-proxy"])
     platform = sys.platform if ON_WINDOWS else "linux"
     monkeypatch.setattr("acp_proxy.tools.editors.config_dirs.sys", SimpleNamespace(platform=platform))
-    monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", _say_tried)
+    monkeypatch.setattr("acp_proxy.tools.setup.try_agents.try_agents", _say_tried)
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", _say_written)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "NVIM_APPNAME"):
         monkeypatch.delenv(name, raising=False)
@@ -1644,7 +1645,7 @@ def test_an_agent_that_may_be_in_a_registry_that_cannot_be_read_is_refused_with_
 @pytest.fixture
 def trying(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents are really started."""
-    monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", try_agents)
+    monkeypatch.setattr("acp_proxy.tools.setup.try_agents.try_agents", try_agents)
 
 
 GONE = '{"agent_servers": {"Gone": {"command": "nosuchprogram"}}}'
@@ -1815,7 +1816,7 @@ def test_ctrl_c_while_an_agent_is_silent_changes_nothing(home: Home, monkeypatch
     def wait(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", wait)
+    monkeypatch.setattr("acp_proxy.tools.setup.try_agents.try_agents", wait)
     write(home.jetbrains, GONE)
     result = setup()
     assert (result.exit_code, result.stderr.endswith("\nNothing was changed.\n")) == (130, True)
@@ -1853,7 +1854,7 @@ def test_ctrl_c_skips_one_agent_and_another_ends_setup(home: Home, monkeypatch: 
         assert (ended.exit_code, len(starts)) == (130, start_count)
         assert ended.stderr.endswith("\nNothing was changed.\n")
         assert read(home.jetbrains) == before
-    monkeypatch.setattr("acp_proxy.tools.setup.command._END_SECONDS", 0.0)  # the user waits before the second Ctrl-C
+    monkeypatch.setattr("acp_proxy.tools.setup.try_agents._END_SECONDS", 0.0)  # the user waits before the second Ctrl-C
     write_servers(home, First="one silent", Second="another silent", Third="answers")
     assert setup("--yes").exit_code == 0
     assert [words[0] for words in servers(home.jetbrains).values()] == ["one", "another", COMMAND]
@@ -1873,7 +1874,7 @@ def test_a_dry_run_starts_no_agent(home: Home) -> None:
 def test_what_doctor_finds_afterwards_is_said_once_and_without_the_agents_that_were_tried(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", try_agents)
+    monkeypatch.setattr("acp_proxy.tools.setup.try_agents.try_agents", try_agents)
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
     write(home.jetbrains, GONE)
     result = setup("--yes", "--force")
@@ -2056,7 +2057,7 @@ def test_a_file_that_changes_while_the_user_thinks_stays(home: Home, monkeypatch
     def answer(question: str, *, enter_means_yes: bool, declined: str, options_to_skip: str) -> None:
         write(home.zed, "{}")
 
-    monkeypatch.setattr("acp_proxy.tools.setup.command.ask_to_confirm", answer)
+    monkeypatch.setattr("acp_proxy.tools.setup.write_changes.ask_to_confirm", answer)
     done = setup()
     assert "it changed in the meantime" in done.stderr
     assert (done.exit_code, read(home.zed)) == (1, "{}")
@@ -2429,7 +2430,7 @@ def test_undo_says_what_to_do_with_a_link(home: Home) -> None:
 
 @pytest.mark.usefixtures("trying")
 def test_a_slow_agent_is_answered_with_an_option_that_setup_has(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.tools.setup.command._ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("acp_proxy.tools.setup.try_agents.ANSWER_SECONDS", 1.0)
     write_servers(home, Slow=f"{sys.executable} -c __import__('time').sleep(60)")
     said = " ".join(setup("--yes").stderr.split())
     assert "up to 1 s for an answer. Ctrl-C skips an agent." in said

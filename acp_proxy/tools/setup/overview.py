@@ -12,6 +12,7 @@ from acp_proxy.tools.editors.configured import ConfiguredAgent, Way, find_config
 from acp_proxy.tools.editors.entries import Entry, Kind
 from acp_proxy.tools.editors.known_editors import EDITORS, EXTENSION_TITLE, Editor, Name, SettingsFiles
 from acp_proxy.tools.editors.own_files import follow_link, format_link
+from acp_proxy.tools.setup.missing_extension import lacks_extension
 from acp_proxy.tools.setup.record import ADDED, NAMED, PUT_IN_FRONT, REPLACED
 from acp_proxy.tools.setup.setup import FileChange, FoundEntry, read_entries
 
@@ -43,6 +44,8 @@ def describe_files(
     ``unread_ids``: the entries of the editor's registry of which nobody can say whether acp-proxy can start them."""
     found = list[FoundFile]()
     for plan in plans:
+        if chosen and _does_without_agent(plan, chosen, machine):
+            continue
         texts = [f"stays as it is: {plan.problem}."]
         if plan.problem is None:
             only_names = {entry.name for path, entry in chosen if path == plan.path} if chosen is not None else None
@@ -55,6 +58,14 @@ def describe_files(
             texts = ["no settings yet" if plan.old_content is None else "no agents"]
         found.append(FoundFile(EDITORS[plan.editor].title, _format_path(plan.editor, plan.path, machine), texts))
     return found
+
+
+def _does_without_agent(plan: FileChange, chosen: Sequence[FoundEntry], machine: Machine) -> bool:
+    """Whether settings do not have the agent, do not get it, and most likely do not need it: they lack an extension, or
+    are not there."""
+    if plan.entries or plan.problem is not None or any(path == plan.path for path, _ in chosen):
+        return False
+    return plan.old_content is None or lacks_extension(plan.editor, machine)
 
 
 def _format_path(editor: Name, path: Path, machine: Machine) -> str:

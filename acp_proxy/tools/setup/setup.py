@@ -79,6 +79,11 @@ class FileChange:
         return list(difflib.unified_diff(old, new, label, label, lineterm="", n=2))
 
 
+def explain_problem(change: FileChange) -> str:
+    """Why a file stays as it is."""
+    return f"{change.path} stays as it is: {change.problem}."
+
+
 @dataclass(frozen=True, slots=True)
 class WantedAgent:
     """An agent that the user names. ``options``: of ``run``. ``variables``: of its environment."""
@@ -152,6 +157,35 @@ def find_variables(agent_to_add: WantedAgent, entries: Sequence[Entry]) -> dict[
     the agent that the editor itself has, and those that the user gives. ``entries``: of the same file."""
     built_in = find_built_in(entries, agent_to_add.agent)
     return {**(built_in.environment if built_in is not None else {}), **agent_to_add.variables}
+
+
+def plan_files(
+    settings: Sequence[tuple[Editor, Path]],
+    wish: Wish,
+    chosen: Sequence[FoundEntry] | None,
+    paths_to_add: Collection[Path],
+    record: Record,
+    left_out_entries: Collection[tuple[Path, str]] = (),
+) -> list[FileChange]:
+    """What would change in each file. ``wish``: what is the same for all files. ``chosen``: the only entries that may
+    change; None: all. ``paths_to_add``: the files that get the agent that is to be added. ``left_out_entries``: those
+    that stay without acp-proxy, by file and name."""
+    plans = [
+        plan_file(
+            editor,
+            path,
+            replace(
+                wish,
+                only_names={entry.name for entry_path, entry in chosen if entry_path == path}
+                if chosen is not None
+                else None,
+                agent_to_add=wish.agent_to_add if path in paths_to_add else None,
+                left_out_names={name for entry_path, name in left_out_entries if entry_path == path},
+            ),
+        )
+        for editor, path in settings
+    ]
+    return [refuse_lost(plan, record) for plan in plans]
 
 
 def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
