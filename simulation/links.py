@@ -123,7 +123,7 @@ class Proxied(Link):
     def receive(self) -> Message:
         while not self._heard:
             self._pass_on(SECONDS)
-        self.recorder.wait_until_written()  # updates are recorded a moment after they have passed
+        self.recorder.wait_until_recorded()  # updates are recorded a moment after they have passed
         self._wait_for_loads()
         return self._heard.popleft()
 

@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
-from acp_proxy.proxy import aliases, open_requests, session_states, terminal_notes, unnamed_agent
+from acp_proxy.proxy import aliases, open_requests, terminal_notes, tracked_sessions, unnamed_agent
 from acp_proxy.proxy.handover import handovers
 from acp_proxy.proxy.load import open_loads, waiting_lines, waiting_requests
 from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
@@ -34,8 +34,8 @@ def seconds(count: float) -> str:
 
 LIMITS = {
     "open requests": size(open_requests.OPEN_LIMIT),
-    "sessions of this process": size(session_states.REMEMBERED_LIMIT),
-    "transcripts of sessions that were not opened or prompted": f"{session_states.UNOPENED_LIMIT:,} a process",
+    "sessions of this process": size(tracked_sessions.REMEMBERED_LIMIT),
+    "transcripts of sessions that were not opened or prompted": f"{tracked_sessions.UNOPENED_LIMIT:,} a process",
     "a turn that a load folds": size(replayer.FOLDED_PAGE),
     "loads at once": f"{open_loads.HOLDING_LIMIT:,}",
     "new in a load, until the next prompt": size(tail.TAIL_LIMIT),

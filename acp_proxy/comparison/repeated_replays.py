@@ -16,6 +16,8 @@ _CONTEXT_MARKS = (b"_context", b"Response")
 """What context of one of these forms has, as JSON."""
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
+LineOfReplay = tuple[bytes, bool]
+"""A line, with whether it came after the agent's answer."""
 _REPLY_ROLES = frozenset({Role.AGENT, Role.THOUGHT})
 _TEXT_ROLES = _REPLY_ROLES | {Role.USER}
 
@@ -83,13 +85,12 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     return [*lines[:repeat_index], *new_lines]
 
 
-def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
+def find_last_replay(lines: list[LineOfReplay]) -> list[LineOfReplay]:
     """The last of several replays in a row.
 
     It begins with a repetition of the first user message, or of the first line if there is none, and with what comes
     before that each time: if all that follows came just before, too, with the first such repetition, since the user may
-    say the same again; else with the last one. ``lines``: updates of the conversation, each with whether it came after
-    the agent's answer.
+    say the same again; else with the last one. ``lines``: updates of the conversation.
     """
     bare_lines = [read_without_ids(line) for line, _ in lines]
     marks: list[object] = [_find_user_letters(line) for line, _ in lines]
@@ -130,7 +131,7 @@ def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
     return counts
 
 
-def count_rest(lines: list[tuple[bytes, bool]], earlier_first: bytes) -> int:
+def count_rest(lines: list[LineOfReplay], earlier_first: bytes) -> int:
     """How many lines of a replay are the rest of an earlier one, before its own beginning; 0 if that never comes.
 
     ``earlier_first``: the first line of the earlier replay. An agent that answers a load after the first message
@@ -210,6 +211,73 @@ class RestOfReplay:
         while indexes and indexes[0] < self._next_index:
             indexes.popleft()
         return indexes[0] if indexes else None
+
+
+class OtherReplays:
+    """What the agent may still send for other loads of the session while one load waits for its replay, so that it is
+    not taken for that."""
+
+    def __init__(self) -> None:
+        self.follows_answer = False
+        """Whether the agent has answered another load since this one was sent: what comes may be the rest of that."""
+        self._earlier_first_line: bytes | None = None
+        """How the replay began of the load that the agent answered before this one; empty if nothing came before that
+        answer, None if there was no such load. Its rest may come before the answer to this one."""
+        self._cancelled_counts: dict[object, int] = {}
+        """By cancelled load: how many lines had come for it when this one was sent.
+
+        The client cancels a load after ``a b`` and loads again: 2. The agent sends more, and answers only this load. If
+        that was ``a b c``, a replay has begun once more, and it is this load's. If it was ``x y``, none has, and this
+        load's is what came after the 2."""
+        self._rest: RestOfReplay | None = None
+        """What came before the agent's answer to this load, but may be the rest of the earlier replay. The rest of this
+        load's replay is alike: what comes again after the answer is left out, since the client has it."""
+
+    def expect_rest(self, earlier_first_line: bytes | None) -> None:
+        """The agent has answered another load. ``earlier_first_line``: as ``find_first_line`` returned it then."""
+        self._earlier_first_line = earlier_first_line
+
+    def expect_of_cancelled(self, load_id: object, count: int) -> None:
+        """This load is sent after a cancelled one, for which so many lines have come."""
+        self._cancelled_counts[load_id] = count
+
+    def separate(self, lines: list[LineOfReplay], cancelled: dict[object, list[LineOfReplay]]) -> list[LineOfReplay]:
+        """The agent has answered this load: return its own replay, followed by what may be the rest of the earlier one.
+
+        ``lines``: what has come for this load. ``cancelled``: by cancelled load that the agent leaves unanswered, what
+        has come for that, but was for this one.
+        """
+        cancelled_lines = [line for lines_of_one in cancelled.values() for line in lines_of_one]
+        if cancelled_lines:
+            all_lines = [*cancelled_lines, *lines]
+            lines = find_last_replay(all_lines)
+            if len(lines) == len(all_lines):  # they do not begin alike: this one's began after it was asked for
+                count = sum(self._cancelled_counts.get(load_id, 0) for load_id in cancelled)
+                lines = find_last_replay(all_lines[count:])
+        rest_lines: list[LineOfReplay] = []  # without an earlier replay, all is of this one
+        if self._earlier_first_line == b"":
+            # Nothing of that came before its answer: all is of it, and this load's own comes after this answer.
+            rest_lines = lines
+        elif self._earlier_first_line is not None:
+            # It ends where such a line comes again.
+            # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
+            count = count_rest(lines, self._earlier_first_line)
+            rest_lines = lines[:count]
+            lines = [*lines[count:], *rest_lines]
+        self._rest = RestOfReplay([line for line, _ in rest_lines]) if rest_lines else None
+        return lines
+
+    def find_first_line(self, lines: list[LineOfReplay]) -> bytes:
+        """How the replay began that ``separate`` has returned; empty if nothing came before the agent's answer."""
+        return lines[0][0] if lines else self._earlier_first_line or b""
+
+    def is_repeated(self, line: bytes) -> bool:
+        """Whether this line comes once more, since it was of the earlier replay before."""
+        return self._rest is not None and self._rest.take(line)
+
+    def end(self) -> None:
+        """The client has prompted: what is alike may be new from now on."""
+        self._rest = None
 
 
 def _find_user_letters(line: bytes) -> str:

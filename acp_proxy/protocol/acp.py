@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from acp_proxy.protocol import json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import RequestId
 
-SESSION_METHODS = "session/"
+SESSION_PREFIX = "session/"
 """The beginning of every method about sessions."""
 INITIALIZE = "initialize"
 NEW = "session/new"

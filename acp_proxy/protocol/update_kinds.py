@@ -90,7 +90,8 @@ class Form(enum.Enum):
     """All updates of one id become one update with the last value of each field: only calls, terminals and, in version
     1, compactions, since the code must know where the id is."""
     LAST_OF_TURN = enum.auto()
-    """Only the last one of a turn, in version 2 of each id, since each replaces the one before."""
+    """Only the last one of a turn, in version 2 of each id, since each replaces the one before. For plans alone: the
+    code has one place for the last of them."""
     LAST = enum.auto()
     """Only the last one of all, after the answer. (Modes and options are in the answer itself.)"""
     NEVER = enum.auto()

@@ -29,11 +29,11 @@ class Dialect:
     fills_titles = False
     """Whether acp-proxy gives titles to sessions without one in the agent's list: every agent has one, so there is
     no other."""
-    states_first = False
+    state_precedes_answer = False
     """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
     echo of a prompt ends whatever an agent replays too late."""
-    state_bytes: bytes | None = None
-    """Bytes in every update for which ``read_state`` may return something; None if there are none."""
+    work_state_bytes: bytes | None = None
+    """Bytes in every update for which ``read_work_state`` may return something; None if there are none."""
     server_type: str | None = None
     """The ``type`` of an MCP server that the agent starts, if requests must name it."""
 
@@ -45,11 +45,11 @@ class Dialect:
         """Whether this answer to a prompt only accepts it, so that the turn begins."""
         return False
 
-    def read_state(self, update: object) -> str | None:
+    def read_work_state(self, update: object) -> str | None:
         """``BUSY``, ``IDLE`` or ``FAILED``, if the update says so."""
         return None
 
-    def encode_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
+    def encode_work_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
         """The line of an update that says whether a turn is under way; None if there is no such update."""
         return None
 
@@ -69,8 +69,8 @@ class V2Dialect(Dialect):
     version = 2
     capabilities_member, sessions_member, info_member = "capabilities", "session", "info"
     always_served = frozenset({"list", "load", "resume", "close"})
-    needs_sessions = fills_titles = states_first = True
-    state_bytes = b'"' + update_kinds.STATE.encode() + b'"'
+    needs_sessions = fills_titles = state_precedes_answer = True
+    work_state_bytes = b'"' + update_kinds.STATE.encode() + b'"'
     server_type = "stdio"
 
     def read_as_v1(self, message: Message) -> Message:
@@ -82,14 +82,14 @@ class V2Dialect(Dialect):
     def accepts(self, answer: Response) -> bool:
         return answer.error is None
 
-    def read_state(self, update: object) -> str | None:
+    def read_work_state(self, update: object) -> str | None:
         if acp.update_kind(update) != update_kinds.STATE:
             return None
         if acp.text(update, "state") != "idle":
             return BUSY
         return FAILED if acp.text(update, "stopReason") == "error" else IDLE
 
-    def encode_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
+    def encode_work_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
         update = {"sessionUpdate": update_kinds.STATE, "state": "running" if is_busy else "idle"}
         return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 

@@ -48,7 +48,7 @@ from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
-from acp_proxy.proxy.session_states import UNOPENED_LIMIT
+from acp_proxy.proxy.tracked_sessions import UNOPENED_LIMIT
 from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.rewinds import parse_fork_point
@@ -154,7 +154,7 @@ class Connection:
         try:
             return self._handle_event(event)
         finally:
-            self.pass_through.forget()
+            self.pass_through.check_again()
 
     def _handle_event(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
@@ -232,7 +232,7 @@ class Connection:
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
             self._negotiation.handle_initialize(message.params)
         effects += [
-            *self._message_entries.add(Peer.CLIENT, message),
+            *self._message_entries.record(Peer.CLIENT, message),
             Forward(Peer.AGENT, self._to_agent(line, message)),
         ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
@@ -326,7 +326,7 @@ class Connection:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
             visible_lines = self._handover_filter.filter(line, jsonrpc.read_message(line))
             effects += self._unnamed_agent_entries.hold(self._handle_visible_lines(visible_lines))
-            self.pass_through.forget()
+            self.pass_through.check_again()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects
@@ -347,7 +347,7 @@ class Connection:
                 return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
                 session_id = acp.session_id(params)
-                state = self._negotiation.dialect.read_state(acp.member(params, "update"))
+                state = self._negotiation.dialect.read_work_state(acp.member(params, "update"))
                 if session_id is not None and state is not None:
                     return self._handle_work_state(session_id, state, line, message)
                 return self._handle_update(session_id, line, message)
@@ -357,7 +357,7 @@ class Connection:
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
                     *self._unsettled_updates.release_all_of_session(session_id),
-                    *self._message_entries.add(Peer.AGENT, message),
+                    *self._message_entries.record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_agents_request(session_id, line)
             case Notification(method=method) if (
@@ -372,11 +372,11 @@ class Connection:
                 )
                 effects = [
                     *self._unsettled_updates.release_all_of_session(session_id),
-                    *self._message_entries.add(Peer.AGENT, message),
+                    *self._message_entries.record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_in_order(session_id, line)
             case Batch() | Opaque():
-                return [*self._message_entries.add(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+                return [*self._message_entries.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _send_title(self, session_id: str) -> list[Effect]:
         """Send an update with the title made from the prompts, if the list has that too, so that both show the same."""
@@ -390,7 +390,7 @@ class Connection:
         load = self._machine.open_loads.find_current(session_id) if session_id is not None else None
         if load is not None:
             return self._machine.handle_update(load, line, message)
-        return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_entries.add(Peer.AGENT, message)]
+        return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_entries.record(Peer.AGENT, message)]
 
     def _handle_work_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """Version 2: the agent says that it works on a session, or that nothing is under way, which ends turns."""
@@ -431,7 +431,7 @@ class Connection:
         if (load := self._machine.open_loads.find_by_request(open_request.request)) is not None:
             if resent := self._lookups.ask_by_earlier_id(load, message):
                 return resent
-            return [*self._machine.handle_answer(load, line, message), *self._message_entries.add_early_updates()]
+            return [*self._machine.handle_answer(load, line, message), *self._message_entries.record_early_updates()]
         if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
             return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
         return self._handle_other_answer(open_request, line, message)
@@ -442,7 +442,7 @@ class Connection:
         is_recording, has_succeeded = self._session_entries.is_recording, message.error is None
         if request.method == acp.FORK and (fork := acp.session_id(message.result)) is not None:
             return [*self._handle_fork(open_request, fork, message), Forward(Peer.CLIENT, line)]
-        effects: list[Effect] = [*self._message_entries.add_answer(open_request, message)]
+        effects: list[Effect] = [*self._message_entries.record_answer(open_request, message)]
         match request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_initialize_answer(line, message)
@@ -450,7 +450,7 @@ class Connection:
                 return [*effects, self._agent_list.amend_page(line, request, message.result)]
             case acp.STEERING if session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._session_entries.add_steering(session_id, request.raw)
+                    effects += self._session_entries.record_steering(session_id, request.raw)
             case acp.DELETE if is_recording and has_succeeded and session_id is not None:
                 effects += self._delete_session(session_id)
             case method if is_recording and has_succeeded and method in jetbrains_index.METHODS:
@@ -462,7 +462,7 @@ class Connection:
         so it is not recorded with the answer, but compared."""
         request = open_request.request
         raw_updates = self._session_entries.take_early_conversation(fork)
-        effects: list[Effect] = [*self._message_entries.add_answer(open_request, message)]
+        effects: list[Effect] = [*self._message_entries.record_answer(open_request, message)]
         if not self._session_entries.is_recording:
             return effects
         has_record = self._handovers.expect_handover_record_of_fork(fork, open_request.session_id or "")
@@ -509,7 +509,7 @@ class Connection:
         effects = self._unsettled_updates.release_turn_of_session(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
         effects += [
-            *self._message_entries.add_answer(open_request, message),
+            *self._message_entries.record_answer(open_request, message),
             *self._machine.handle_turn_end(session_id),
         ]
         return [*effects, *self._send_title(session_id), *self._machine.send_in_order(session_id, line)]
@@ -549,4 +549,4 @@ class Connection:
         effects += self.waiting_requests.fail(reason)
         effects += [*self._draft_methods.end(), *self._agent_list.end(reason), *self._session_entries.end()]
         self._open_requests.clear()
-        return [*effects, *self._message_entries.add_early_updates()]
+        return [*effects, *self._message_entries.record_early_updates()]

@@ -27,7 +27,7 @@ _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
 _CLIENT_METHODS = acp.EXTENSIONS | {*_CLIENT_NOTIFICATIONS, acp.INITIALIZE}
 """Client methods that mean something here, beside those that begin like ``_CLIENT_PREFIXES``."""
-_CLIENT_PREFIXES = acp.SESSION_METHODS, "terminal/"
+_CLIENT_PREFIXES = acp.SESSION_PREFIX, "terminal/"
 _AGENT_REQUESTS = acp.RECORDED_REQUESTS | acp.TERMINALS
 """Agent requests that mean something here."""
 _POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
@@ -67,8 +67,8 @@ class PassThrough:
         """How its updates begin."""
         self._parsed_if_contains: tuple[bytes, ...] = ()
         """An update of this session that contains any of these bytes must be parsed."""
-        self._is_allowed = False
-        """Whether the others pass. False also if that is not known."""
+        self._may_pass = False
+        """Whether its updates without these bytes pass unparsed. False also if that is not known."""
 
     def try_admit_updates(self, data: bytes) -> str | None:
         """Decide whether whole lines of the agent may pass unparsed. Returns the session whose updates they all are,
@@ -78,9 +78,9 @@ class PassThrough:
         """
         if not data.startswith(self._prefix) and not self._switch_session(data):
             return None
-        if not self._is_allowed:
+        if not self._may_pass:
             self._set_what_passes()
-            if not self._is_allowed:
+            if not self._may_pass:
                 return None
         for part in self._parsed_if_contains:
             if data.rfind(part) >= 0:  # faster than ``in``
@@ -116,9 +116,9 @@ class PassThrough:
         message = jsonrpc.read_message(data)
         return self._means_nothing(message, peer) or self._open_or_close_request(message, peer)
 
-    def forget(self) -> None:
+    def check_again(self) -> None:
         """Check again before the next update passes: something has happened that could concern it."""
-        self._is_allowed = False
+        self._may_pass = False
 
     def _switch_session(self, data: bytes) -> bool:
         """Take the session of these lines as the one updated last. False if they do not begin with an update."""
@@ -130,14 +130,14 @@ class PassThrough:
         except UnicodeDecodeError:  # the parser decides what that is
             return False
         self._prefix = acp.UPDATE_PREFIX + id + b'"'
-        self._is_allowed = False
+        self._may_pass = False
         return True
 
     def _set_what_passes(self) -> None:
         """Set whether nothing but forwarding and recording follows from this session's updates, and which must be
-        parsed nevertheless. Holds until ``forget``."""
+        parsed nevertheless. Holds until ``check_again``."""
         session_id, machine = self._session_id, self._machine
-        self._is_allowed = (
+        self._may_pass = (
             self._session_entries.is_recording  # else there is no transcript for them
             and self._unnamed_agent_entries.is_named  # else entries wait, since the agent's name chooses their folder
             # It exists here and is not deleted, else its transcript is begun first, or not at all. And it has no
@@ -155,8 +155,8 @@ class PassThrough:
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
-        if machine.dialect.state_bytes is not None:  # version 2: may begin or end a turn
-            self._parsed_if_contains += (machine.dialect.state_bytes,)
+        if machine.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
+            self._parsed_if_contains += (machine.dialect.work_state_bytes,)
         if machine.open_loads.has_current_load(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (update_kinds.USER_BYTES,)
 
@@ -184,7 +184,7 @@ class PassThrough:
             return False
         # Closes the request, and makes no entries: none are made for such a request of the client, and the note of a
         # terminal's output was ruled out above.
-        self._message_entries.add(peer, message)
+        self._message_entries.record(peer, message)
         return True
 
 

@@ -20,7 +20,7 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
 )
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
-from acp_proxy.proxy.session_states import SessionState, SessionStates
+from acp_proxy.proxy.tracked_sessions import TrackedSession, TrackedSessions
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.rewinds import encode_ids, parse_fork_point
@@ -31,11 +31,11 @@ EARLY_LIMIT = 1024 * 1024
 
 
 class SessionEntries:
-    """Makes the entries of a connection's sessions, and keeps their states. Without ``is_recording`` it makes none."""
+    """Makes the entries of a connection's sessions, and tracks them. Without ``is_recording`` it makes none."""
 
     def __init__(self, *, is_recording: bool) -> None:
         self.is_recording = is_recording
-        self.sessions = SessionStates()
+        self.sessions = TrackedSessions()
         self._early_updates = EarlyUpdates()
 
     def cancel_turn(self, session_id: str | None) -> None:
@@ -68,20 +68,20 @@ class SessionEntries:
         members = result if isinstance(result, dict) else {}
         answer = {key: value for key, value in members.items() if key not in ("sessionId", "_meta")}
         size = len(cwd or "") + sum(map(len, directories)) + len(jsonrpc.dump(answer))
-        state, forgotten = self._find_or_add(session_id, size)
-        state.cwd, state.directories, state.answer = cwd, directories, answer
+        session, forgotten = self._find_or_add(session_id, size)
+        session.cwd, session.directories, session.answer = cwd, directories, answer
         origin, parent, point = file_format.PARTIAL, None, None
         if method == acp.NEW:
             origin = file_format.RECORDED
-            state.is_deleted, state.lacks_title, state.titles = False, True, Titles()
+            session.is_deleted, session.lacks_title, session.titles = False, True, Titles()
         elif method == acp.FORK:
             parent, point = acp.session_id(params), parse_fork_point(params)
-            state.is_deleted = False
-        elif state.is_deleted:
+            session.is_deleted = False
+        elif session.is_deleted:
             return forgotten
         if imported is not None:
             origin = file_format.IMPORTED
-        state.is_recorded = state.is_open = True
+        session.is_recorded = session.is_open = True
         note: dict[str, object] = {"type": NoteType.OPENED, "method": method} | (
             {file_format.ANEW: True} if anew else {}
         )
@@ -115,17 +115,17 @@ class SessionEntries:
     def remember_deleted(self, session_id: str, params: object) -> list[TranscriptEffect]:
         """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        state, forgotten = self._find_or_add(session_id, len(cwd or "") + sum(map(len, directories)))
-        state.cwd, state.directories, state.is_deleted = cwd, directories, True
+        session, forgotten = self._find_or_add(session_id, len(cwd or "") + sum(map(len, directories)))
+        session.cwd, session.directories, session.is_deleted = cwd, directories, True
         return forgotten
 
     def take_title(self, session_id: str) -> str | None:
         """The title made from a new session's prompts, if the client has none yet. Returned once."""
-        state = self.sessions.get(session_id)
-        if state is None or state.is_deleted or not state.lacks_title:
+        session = self.sessions.get(session_id)
+        if session is None or session.is_deleted or not session.lacks_title:
             return None
-        state.lacks_title = False
-        return state.titles.best
+        session.lacks_title = False
+        return session.titles.best
 
     def mark_titled(self, session_id: str, update: object) -> None:
         """The agent has sent a ``session_info_update``, which may contain a title."""
@@ -156,7 +156,7 @@ class SessionEntries:
                 self._early_updates.take(session_id)
         return effects
 
-    def add_update(self, session_id: str, raw: bytes, update: object, *, may_be_new: bool) -> list[TranscriptEffect]:
+    def record_update(self, session_id: str, raw: bytes, update: object, *, may_be_new: bool) -> list[TranscriptEffect]:
         """The entry of an update. ``may_be_new``: an open request may be what opens this session, so its updates wait
         for the answer."""
         if not self.is_recording:
@@ -166,15 +166,15 @@ class SessionEntries:
         if self.sessions.is_deleted(session_id) or not self.sessions.try_admit_session(session_id):
             return []
         effects = self._begin(session_id)
-        state = self.sessions[session_id]
-        state.terminals.mark_shown(update)
+        session = self.sessions[session_id]
+        session.terminals.mark_shown(update)
         effects.append(RecordMessage(session_id, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
             self.mark_titled(session_id, update)
             effects.append(IndexSession(session_id))
         return effects
 
-    def add_prompt(
+    def record_prompt(
         self, session_id: str, raw: bytes, blocks: object, id: RequestId | None = None
     ) -> list[TranscriptEffect]:
         """The entry of a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
@@ -182,27 +182,27 @@ class SessionEntries:
             return []
         begin_effects = self._begin(session_id)
         self.sessions.move_to_end(session_id)
-        state = self.sessions[session_id]
-        state.prompts.add(id)
-        state.is_deleted, state.is_open = False, True
-        if state.lacks_title:
-            state.titles.consider(blocks)
+        session = self.sessions[session_id]
+        session.prompts.add(id)
+        session.is_deleted, session.is_open = False, True
+        if session.lacks_title:
+            session.titles.consider(blocks)
         return [*begin_effects, BeginTurn(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
 
-    def add_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
+    def record_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
         """The entry of the user's words into a turn, which the agent has just taken."""
         if not self.is_recording or self.sessions.is_deleted(session_id):
             return []
         effects = [*self._begin(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
         return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
 
-    def add_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
+    def record_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The entry of the agent's answer to a prompt, which ends the turn."""
         return self._end_turn(session_id, [RecordMessage(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
 
     def accept_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
         """The entry of the agent's answer to a prompt that does not end its turn."""
-        entries = self.add_message(session_id, Peer.AGENT, raw, acp.PROMPT)
+        entries = self.record_message(session_id, Peer.AGENT, raw, acp.PROMPT)
         is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
         return [*entries, *self._make_turn_end(session_id)] if is_over else entries
 
@@ -223,7 +223,7 @@ class SessionEntries:
         note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": reason}
         return self._end_turn(session_id, [RecordNote(session_id, note)], id)
 
-    def add_message(
+    def record_message(
         self, session_id: str | None, peer: Peer, raw: bytes, answered_method: str | None = None
     ) -> list[TranscriptEffect]:
         """The entry of any other message, if its session is recorded. ``answered_method``: the method that a response
@@ -244,65 +244,65 @@ class SessionEntries:
         if not self.is_recording:
             return []
         self._take_early_updates(session_id)
-        state, forgotten = self._find_or_add(session_id)
-        state.is_deleted = True
+        session, forgotten = self._find_or_add(session_id)
+        session.is_deleted = True
         return forgotten
 
     def answer_terminal(self, session_id: str, method: str, params: object, result: object) -> list[TranscriptEffect]:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
-        state = self.sessions.get(session_id)
-        if state is None:
+        session = self.sessions.get(session_id)
+        if session is None:
             return []
-        notes = state.terminals.handle_answer(method, params, result)
-        return notes if not state.is_deleted else []
+        notes = session.terminals.handle_answer(method, params, result)
+        return notes if not session.is_deleted else []
 
     def is_output_noted(self, session_id: str | None, params: object, answer: object) -> bool:
         """Whether the client's answer to a request for a terminal's output is noted before the end of the turn."""
-        state = self.sessions.get(session_id or "")
-        if state is None or not isinstance(answer, Response):
+        session = self.sessions.get(session_id or "")
+        if session is None or not isinstance(answer, Response):
             return False
-        terminal = state.terminals.find(params)
+        terminal = session.terminals.find(params)
         return terminal is not None and terminal.has_grown(acp.text(answer.result, "output"))
 
     def release_terminal(self, session_id: str, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state."""
-        state = self.sessions.get(session_id)
-        return state.terminals.release(params) if state is not None else []
+        session = self.sessions.get(session_id)
+        return session.terminals.release(params) if session is not None else []
 
     def _end_turn(
         self, session_id: str, last_entries: list[TranscriptEffect], id: RequestId | None
     ) -> list[TranscriptEffect]:
-        state = self.sessions.get(session_id)
-        if state is None:
+        session = self.sessions.get(session_id)
+        if session is None:
             return []
-        state.prompts.end(id)
+        session.prompts.end(id)
         notes = self._note_shown_terminals(session_id)
-        return [*notes, *last_entries, EndTurn(session_id)] if not state.is_deleted else []
+        return [*notes, *last_entries, EndTurn(session_id)] if not session.is_deleted else []
 
     def end(self) -> list[TranscriptEffect]:
         """The agent has ended: note what became known of terminals since their sessions' last turns."""
         return [note for session_id in self.sessions for note in self._note_shown_terminals(session_id)]
 
     def _note_shown_terminals(self, session_id: str) -> list[TranscriptEffect]:
-        state = self.sessions.get(session_id)
-        notes = state.terminals.note_shown() if state is not None else []
-        return notes if state is not None and not state.is_deleted else []
+        session = self.sessions.get(session_id)
+        notes = session.terminals.note_shown() if session is not None else []
+        return notes if session is not None and not session.is_deleted else []
 
     def _begin(self, session_id: str) -> list[TranscriptEffect]:
         """Begin to record a session that was not opened here, unless that was done."""
         if self.sessions.has_begun(session_id):
             return []
-        state, forgotten = self._find_or_add(session_id)
-        state.is_recorded = True
-        begin = BeginTranscript(session_id, state.cwd, state.directories, file_format.PARTIAL)
+        session, forgotten = self._find_or_add(session_id)
+        session.is_recorded = True
+        begin = BeginTranscript(session_id, session.cwd, session.directories, file_format.PARTIAL)
         return [*forgotten, begin, *self._take_early_updates(session_id)]
 
     def _find_or_add(
         self, session_id: str, text_bytes: int | None = None
-    ) -> tuple[SessionState, list[TranscriptEffect]]:
-        """As ``SessionStates.find_or_add``, with the effects of forgetting others."""
-        state, forgotten = self.sessions.find_or_add(session_id, text_bytes)
-        return state, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]
+    ) -> tuple[TrackedSession, list[TranscriptEffect]]:
+        """As ``TrackedSessions.find_or_add``, with the effects of forgetting others."""
+        session, forgotten = self.sessions.find_or_add(session_id, text_bytes)
+        return session, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]
 
     def _take_early_updates(self, session_id: str) -> list[TranscriptEffect]:
         early = self._early_updates.take(session_id)
@@ -356,7 +356,7 @@ class EarlyUpdates:
 
 
 class MessageEntries:
-    """Makes the entries of both peers' messages, and keeps which requests are open."""
+    """Makes the entries of both peers' messages, and opens and closes requests on the way."""
 
     def __init__(
         self, open_requests: OpenRequests, session_entries: SessionEntries, has_current_load: Callable[[str], bool]
@@ -366,29 +366,29 @@ class MessageEntries:
         self._session_entries = session_entries
         self._has_current_load = has_current_load
 
-    def add(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
-        """Enter requests as open, close answered ones, and return the entries of a message or a batch."""
+    def record(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
+        """Open the requests in a message or a batch, close those that it answers, and return its entries."""
         match message:
             case Batch(messages=messages):
-                return [effect for item in messages for effect in self.add(sender, item)]
+                return [effect for item in messages for effect in self.record(sender, item)]
             case Request(params=params, method=method):
-                return self._add_request(sender, message, method, acp.session_id(params))
+                return self._record_request(sender, message, method, acp.session_id(params))
             case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
                 session_id, update = acp.session_id(params), acp.member(params, "update")
                 if session_id is None or self._is_left_to_load(session_id, update):
                     return []
                 may_be_new = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-                return self._session_entries.add_update(session_id, raw, update, may_be_new=may_be_new)
+                return self._session_entries.record_update(session_id, raw, update, may_be_new=may_be_new)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
                     self._session_entries.cancel_turn(acp.session_id(params))
-                return self._session_entries.add_message(acp.session_id(params), sender, raw)
+                return self._session_entries.record_message(acp.session_id(params), sender, raw)
             case Response(id=id) if answered := self._open_requests.take(sender.other, id):
-                return self.add_answer(answered, message)
+                return self.record_answer(answered, message)
             case _:
                 return []
 
-    def _add_request(
+    def _record_request(
         self, sender: Peer, request: Request, method: str, session_id: str | None
     ) -> list[TranscriptEffect]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
@@ -396,18 +396,18 @@ class MessageEntries:
         if session_id is None:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:
-            return self._session_entries.add_prompt(
+            return self._session_entries.record_prompt(
                 session_id, request.raw, acp.member(request.params, "prompt"), request.id
             )
         if method == acp.TERMINAL_RELEASE:
             return self._session_entries.release_terminal(session_id, request.params)
         return (
-            self._session_entries.add_message(session_id, sender, request.raw)
+            self._session_entries.record_message(session_id, sender, request.raw)
             if method in acp.RECORDED_REQUESTS
             else []
         )
 
-    def add_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
+    def record_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
         """The entries of an answer. ``answered``: its request, which is closed."""
         request, session_id = answered.request, answered.session_id
         method, succeeded = request.method, response.error is None
@@ -419,20 +419,20 @@ class MessageEntries:
             effects = (
                 self._session_entries.open(session_id or "", method, request.params, response.result) if is_open else []
             )
-            return effects + self.add_early_updates()
+            return effects + self.record_early_updates()
         if session_id is None:
             return []
         if method == acp.PROMPT:
-            return self._session_entries.add_prompt_answer(session_id, response.raw, request.id)
+            return self._session_entries.record_prompt_answer(session_id, response.raw, request.id)
         if method == acp.CLOSE and succeeded:
             return self._session_entries.close(session_id)
         if method in acp.TERMINALS:
             return self._session_entries.answer_terminal(session_id, method, request.params, response.result)
         if method in acp.RECORDED_REQUESTS:
-            return self._session_entries.add_message(session_id, answerer, response.raw, method)
+            return self._session_entries.record_message(session_id, answerer, response.raw, method)
         return []
 
-    def add_early_updates(self) -> list[TranscriptEffect]:
+    def record_early_updates(self) -> list[TranscriptEffect]:
         """The entries of updates that waited for an answer to name their session, unless such a request is open."""
         return (
             []

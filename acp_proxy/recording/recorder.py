@@ -1,9 +1,9 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-adjacent entries of one session. What is forwarded before it is recorded is written a moment later (``write_soon``);
-everything else waits until it is (``wait_until_written``). What a user asks of the store runs on the same thread, after
-the effects added before (``run_on_writer``).
+adjacent entries of one session. What is forwarded before it is recorded is written a moment later (``record_soon``);
+everything else waits until it is (``wait_until_recorded``). What a user asks of the store runs on the same thread,
+after the effects added before (``run_on_writer``).
 
 A failing store suspends the recording of a session (``RecordedSessions``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -169,14 +169,14 @@ class Recorder:
             self._is_asleep = False
             self._wakeup.send()
 
-    def write_soon(self) -> None:
+    def record_soon(self) -> None:
         """As ``wake``, but waits if much was added: call it after forwarding what need not be recorded before."""
         if self._unwritten_bytes > GATHERED_BYTES:
-            self.wait_until_written()
+            self.wait_until_recorded()
         else:
             self.wake()
 
-    def wait_until_written(self) -> None:
+    def wait_until_recorded(self) -> None:
         """Return once the kernel has everything added before, or a gap stands for what the store does not take. If the
         store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves."""
         if self._added_count == self._written_count and not self._sessions.has_gaps:
@@ -199,7 +199,7 @@ class Recorder:
             raise Stalled
         return job.result()
 
-    def run_when_written(self, deciding_lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
+    def run_when_recorded(self, deciding_lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
         """Run ``look`` and then, holding the lock on deciding, ``action``, at a moment when all decided entries are
         written. Both run on the writer; only ``look`` may use the store. Raises Stalled, and what ``look`` raises."""
         results: list[T] = []
@@ -252,12 +252,12 @@ class Recorder:
         """Warn that the disk may have lost what was recorded of a session, and have that noted as a gap."""
         self._sessions.warn_of_loss(errno_name(problem))
         self.add(RecordGap(session_id, errno_name(problem)))
-        self.wait_until_written()
+        self.wait_until_recorded()
 
     def finish(self) -> None:
         """Write a last time: try everything again, however recently it failed, and report the turns that ended."""
         self._sessions.allow_retry_now()
-        self.wait_until_written()
+        self.wait_until_recorded()
         self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported after their entries are written
 
     # --- the writer

@@ -83,7 +83,7 @@ class LoadRequests:
         try:
             while recorder.run_on_writer(transcript.reader.search):
                 pass  # step by step, so that a long transcript does not count as a hang
-            return recorder.run_when_written(self._deciding_lock, measure, keep_to_show)
+            return recorder.run_when_recorded(self._deciding_lock, measure, keep_to_show)
         except OSError as problem:
             recorder.jobs.submit(transcript.reader.close)  # after what may still use it there
             return SessionFound(request_id, trouble=errno_name(problem))

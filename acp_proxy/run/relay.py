@@ -182,7 +182,7 @@ class Relay:
         """
         if self._load_requests is not None:
             self._load_requests.join()
-        self._client_output.wait_until_written()
+        self._client_output.wait_until_recorded()
         self._perform_all(self._decide(AgentEnded(reason, advice)))
         if self._recorder is not None:
             self._recorder.finish()
@@ -191,7 +191,7 @@ class Relay:
         """Let the store's remaining work run, for at most ``seconds``."""
         if self._store_requests is not None:
             self._store_requests.finish(seconds)
-            self._client_output.wait_until_written(seconds)
+            self._client_output.wait_until_recorded(seconds)
         if self._recorder is not None:
             self._recorder.end(seconds)
         if self._idle_work is not None:
@@ -255,12 +255,12 @@ class Relay:
     def wait_until_recorded(self) -> None:
         """Return once the decided entries are recorded, or the store hangs."""
         if self._recorder is not None:
-            self._recorder.wait_until_written()
+            self._recorder.wait_until_recorded()
 
     def record_soon(self) -> None:
         """Let the decided entries be recorded within a moment. Waits if much is to be written."""
         if self._recorder is not None:
-            self._recorder.write_soon()
+            self._recorder.record_soon()
 
     def note_activity(self) -> None:
         """Something was relayed: work for idle times stops."""

@@ -163,7 +163,7 @@ class Summary(Struct):
 
     def _add_state(self, entry: Entry, update: Mapping[str, object]) -> None:
         """The agent's state, which ends all turns of its run in version 2."""
-        is_idle = entry.protocol != file_format.ACP_V1 and versions.V2.read_state(update) == versions.IDLE
+        is_idle = entry.protocol != file_format.ACP_V1 and versions.V2.read_work_state(update) == versions.IDLE
         if is_idle and entry.run in self.open:
             del self.open[entry.run]
             self.last = entry.at

@@ -374,7 +374,7 @@ class V2AsV1:
 
     def _add_state(self, entry: Entry, update: object) -> list[Entry]:
         prompts = [prompt for prompt in self._prompts if prompt.run == entry.run]
-        if versions.V2.read_state(update) == versions.BUSY:
+        if versions.V2.read_work_state(update) == versions.BUSY:
             for prompt in prompts:
                 prompt.was_busy, prompt.is_over = True, False
             return []

@@ -78,12 +78,12 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
         recorder.start()
         recorder.add(IdentifyAgent("bench", "1"))
         recorder.add(BeginTranscript("one", "/bench", [], file_format.RECORDED))
-        recorder.wait_until_written()
+        recorder.wait_until_recorded()
         began = time.perf_counter()
         for _ in range(batches):
             recorder.add(RecordUpdates("one", data))
-            recorder.write_soon()  # as the relay does after updates
-        recorder.wait_until_written()
+            recorder.record_soon()  # as the relay does after updates
+        recorder.wait_until_recorded()
         spent = time.perf_counter() - began
         recorder.end(1.0)
     return {"each": spent / batches / lines}

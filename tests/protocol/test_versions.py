@@ -47,8 +47,8 @@ def test_in_version_2_a_resume_with_a_replay_from_the_start_is_a_load(begins_at:
     ],
 )
 def test_only_idle_ends_turns(update: Any, state: str | None) -> None:
-    assert V2.read_state(update) == state
-    assert V1.read_state(update) is None
+    assert V2.read_work_state(update) == state
+    assert V1.read_work_state(update) is None
 
 
 def test_in_version_2_a_prompts_result_only_accepts_it() -> None:

@@ -73,7 +73,7 @@ def hang(recording: RecorderHarness, store: HangingStore, *effects: TranscriptEf
     assert store.stuck.wait(SECONDS)
     with pytest.MonkeyPatch.context() as impatient:
         impatient.setattr(writer_jobs, "STALL_SECONDS", 0.01)
-        recording.recorder.wait_until_written()
+        recording.recorder.wait_until_recorded()
     assert not recording.recorder.records_all_sessions
 
 

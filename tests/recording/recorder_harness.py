@@ -32,7 +32,7 @@ class RecorderHarness:
     def write(self, *effects: TranscriptEffect) -> None:
         for effect in effects:
             self.recorder.add(effect)
-        self.recorder.wait_until_written()
+        self.recorder.wait_until_recorded()
 
     def delete(self, session: str) -> None:
         self.recorder.run_on_writer(lambda: self.recorder.delete(session))

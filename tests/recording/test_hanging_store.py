@@ -70,7 +70,7 @@ def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
     recording.write(chunk_to_record("x" * WAITING_BYTES, "s"))
     recording.write(chunk_to_record("kept again"))
     with pytest.raises(Stalled):
-        recording.recorder.run_when_written(threading.Lock(), lambda: None, lambda: None)
+        recording.recorder.run_when_recorded(threading.Lock(), lambda: None, lambda: None)
     with pytest.raises(Stalled):
         recording.delete("s")
     come_back(recording.recorder, hanging)
@@ -123,7 +123,7 @@ def test_a_slow_store_is_waited_for_while_it_moves(
     recording.recorder._progress = recording.recorder.jobs._progress = moving = Moving()
     hanging.hangs.set()
     recording.recorder.add(chunk_to_record("1"))
-    waiting = threading.Thread(target=recording.recorder.wait_until_written)
+    waiting = threading.Thread(target=recording.recorder.wait_until_recorded)
     waiting.start()
     wait_until(lambda: moving.looks >= 3 or not waiting.is_alive())
     assert waiting.is_alive()
@@ -149,7 +149,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path, monkeypa
     assert begun.wait(SECONDS)
     with monkeypatch.context() as impatient:
         impatient.setattr(writer_jobs, "STALL_SECONDS", 0.01)
-        waiting = threading.Thread(target=recording.recorder.wait_until_written)
+        waiting = threading.Thread(target=recording.recorder.wait_until_recorded)
         waiting.start()
         waiting.join(0.05)
         assert waiting.is_alive()
@@ -186,7 +186,7 @@ def test_what_comes_too_late_is_discarded(recording: RecorderHarness, hanging: H
 def test_nothing_is_decided_after_a_look_up_was_refused(recording: RecorderHarness, hanging: HangingStore) -> None:
     hanging.hangs.set()
     with pytest.raises(Stalled):
-        recording.recorder.run_when_written(threading.Lock(), hanging.wait, lambda: pytest.fail("too late"))
+        recording.recorder.run_when_recorded(threading.Lock(), hanging.wait, lambda: pytest.fail("too late"))
     come_back(recording.recorder, hanging)
 
 

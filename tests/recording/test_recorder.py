@@ -190,7 +190,7 @@ def test_what_runs_when_written_runs_once_everything_added_is_in_the_files(recor
     recording.recorder.add(chunk_to_record("1"))
     looked: list[bool] = []
     look = lambda: looked.append(lock.locked())  # noqa: E731
-    assert recording.recorder.run_when_written(
+    assert recording.recorder.run_when_recorded(
         lock, look, lambda: (lock.locked(), recording.read_texts_and_notes())
     ) == (True, ["1"])
     assert looked == [False]  # the store may hang, and deciding must not wait for it
@@ -231,7 +231,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(recording:
         *(*make_prompt_effects("d"), RecordMessage("s", Peer.AGENT, b"{}", "session/prompt")),
     ):
         recorder.add(effect)
-    recorder.wait_until_written()
+    recorder.wait_until_recorded()
     header, *entries = recording.path().read_bytes().splitlines()
     assert b'"sessionId":"s"' in header
     assert len(entries) == 6

@@ -91,7 +91,7 @@ def _record(store: WholeStore, trials: list[Trial], masking: Masking | None) -> 
     for trial in trials:
         for written in trial:
             recorder.add(written.effect)
-        recorder.wait_until_written()
+        recorder.wait_until_recorded()
     recorder.end(10.0)
     if trouble:
         raise OSError(trouble[0])

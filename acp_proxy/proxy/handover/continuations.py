@@ -16,7 +16,7 @@ from acp_proxy.proxy.events import PastShown
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.states import LoadEvent, LoadState
+from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
 from acp_proxy.proxy.session_entries import SessionEntries
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."

@@ -10,7 +10,7 @@ from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_states import SessionStates
+from acp_proxy.proxy.tracked_sessions import TrackedSessions
 
 VisibleLines = list[tuple[bytes, Message]]
 """Lines that the client may see, each with the same line parsed."""
@@ -24,7 +24,7 @@ class HandoverFilter:
         handovers: Handovers,
         aliases: Aliases,
         open_requests: OpenRequests,
-        sessions: SessionStates,
+        sessions: TrackedSessions,
         open_loads: OpenLoads,
     ) -> None:
         self._handovers = handovers

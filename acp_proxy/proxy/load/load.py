@@ -1,7 +1,7 @@
 """A load as data: a request to open a session, and what belongs to it until everything that the agent sent is settled.
 
 ``load_plan`` decides before how it is served, ``load_machine`` does everything with it, ``open_loads`` finds it, and
-``states`` says who changes what of it.
+``load_states`` says who changes what of it.
 """
 
 from typing import Generic, TypeVar
@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 from acp_proxy.comparison.choose_replay import Rule, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
-from acp_proxy.comparison.repeated_replays import RestOfReplay, drop_repetition
+from acp_proxy.comparison.repeated_replays import OtherReplays, drop_repetition
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.protocol import acp
-from acp_proxy.protocol.jsonrpc import Request, RequestId
+from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy.load.load_plan import LoadPlan
-from acp_proxy.proxy.load.states import TRANSITIONS, LoadState
+from acp_proxy.proxy.load.load_states import TRANSITIONS, LoadState
 
 Detail = TypeVar("Detail")
 
@@ -190,7 +190,7 @@ class Load:
         """The line of the answer for the client."""
         self.result: object = None
         """The result in the agent's answer."""
-        self.latest_states: list[bytes] = []
+        self.latest_state_lines: list[bytes] = []
         """Lines with the latest recorded state of the session, which follow the answer if the transcript is shown."""
 
         self.uncompared = LineBuffer[bool]()
@@ -203,21 +203,7 @@ class Load:
         must be compared before it is sent, else None."""
         self.first_line: bytes | None = None
         """How the replay began that came before the agent's answer; empty if none came, None before that answer."""
-        self.earlier_first_line: bytes | None = None
-        """That of the load that the agent answered before this one: the rest of its replay may come before the answer
-        to this. None if there was none."""
-        self.follows_answer = False
-        """Whether the agent answered another load of the session since this was sent: what comes may be its rest."""
-
-        self.cancelled_update_counts: dict[RequestId, int] = {}
-        """By cancelled request of the session: how many updates had come for it when this one was sent.
-
-        The client cancels a load after ``a b`` and loads again: 2. The agent sends more, and answers only this load. If
-        that was ``a b c``, a replay has begun once more, and it is this load's. If it was ``x y``, none has, and this
-        load's is what came after the 2."""
-        self.expected_repetition: RestOfReplay | None = None
-        """What came before the agent's answer to this load, but may be the rest of the earlier replay. The rest of this
-        load's replay is alike: what comes again after the answer is left out, since the client has it."""
+        self.other_replays = OtherReplays()
 
         self.decision = decide_by_rule(Rule.PASSES, wants_past=plan.wants_past) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
@@ -278,10 +264,14 @@ class Load:
         return self.plan.sends is not None and not self.opens_anew
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether acp-proxy has answered that it was cancelled."""
+        return self.decision is not None and self.decision.rule is Rule.CANCELLED
+
+    @property
     def awaits_replay(self) -> bool:
         """Whether the agent was asked for a replay, which the client has not cancelled, and has not answered."""
-        is_cancelled = self.decision is not None and self.decision.rule is Rule.CANCELLED
-        return self.agent_may_replay and self.awaits_agents_answer and not is_cancelled
+        return self.agent_may_replay and self.awaits_agents_answer and not self.is_cancelled
 
     @property
     def catches_up(self) -> bool:

@@ -2,19 +2,14 @@
 settled.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
-does what ``states.TRANSITIONS`` says. Who else changes what of a load: ``states``.
+does what ``load_states.TRANSITIONS`` says. Who else changes what of a load: ``load_states``.
 """
 
 from typing import assert_never
 
 from acp_proxy.comparison.choose_replay import Rule, WhosePast, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.repeated_replays import (
-    RestOfReplay,
-    count_rest,
-    find_conversation,
-    find_last_replay,
-)
+from acp_proxy.comparison.repeated_replays import find_conversation
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
@@ -35,16 +30,16 @@ from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import FORKED
-from acp_proxy.proxy.load.open_loads import OpenLoads
-from acp_proxy.proxy.load.states import (
+from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
-    CANCELLED_STATES,
     SHOWING_STATES,
+    SKIPPABLE_STATES,
     TRANSITIONS,
     Action,
     LoadEvent,
     LoadState,
 )
+from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.unsettled_updates import UnsettledUpdates
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
 from acp_proxy.proxy.session_entries import SessionEntries
@@ -137,8 +132,9 @@ class LoadMachine:
         self.open_loads.add(load)
         if load.refused_prompt is not None:
             _add_unechoed(load, load.refused_prompt[0])
-        cancelled = [other for other in self.open_loads.list_earlier(load) if other.state in CANCELLED_STATES]
-        load.cancelled_update_counts = {other.request.id: len(other.uncompared.items) for other in cancelled}
+        for other in self.open_loads.list_earlier(load):
+            if other.state in SKIPPABLE_STATES:
+                load.other_replays.expect_of_cancelled(other.request.id, len(other.uncompared.items))
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
     def show_transcript(self, load: Load) -> list[Effect]:
@@ -148,7 +144,7 @@ class LoadMachine:
         load.answer_line = jsonrpc.encode_result(
             load.request.id, self._session_entries.sessions.find_answer(load.session_id)
         )
-        if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
+        if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
             load.before_answer.add(busy, None)
         return self._show_past(load)
 
@@ -186,40 +182,23 @@ class LoadMachine:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
         load.answer_line = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
-        cancelled_lines: list[tuple[bytes, bool]] = []
-        cancelled_count = 0
+        cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
         for other in self.open_loads.list_earlier(load):
-            if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines += other.uncompared.take()
-                cancelled_count += load.cancelled_update_counts.get(other.request.id, 0)
+            if other.state in SKIPPABLE_STATES:  # the agent will not answer it, and what came for it was for this one
+                cancelled_lines[other.request.id] = other.uncompared.take()
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = LoadEvent.UNKNOWN if self._continuations.can_open_anew(load, message) else LoadEvent.REFUSED
             return effects + self._move(load, event)
-        if cancelled_lines:
-            lines = [*cancelled_lines, *load.uncompared.items]
-            last_replay = find_last_replay(lines)
-            if len(last_replay) == len(lines):  # they do not begin alike: this one's began after it was asked for
-                last_replay = find_last_replay(lines[cancelled_count:])
-            load.uncompared.replace(last_replay)
-        rest_lines: list[bytes] = []  # without an earlier replay, all is of this one
-        if load.earlier_first_line == b"":
-            # Nothing of that came before its answer: all is of it, and this load's own comes after this answer.
-            rest_lines = load.uncompared.lines
-        elif load.earlier_first_line is not None:
-            # It ends where such a line comes again.
-            # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
-            count = count_rest(load.uncompared.items, load.earlier_first_line)
-            rest_lines = load.uncompared.lines[:count]
-            load.uncompared.replace([*load.uncompared.items[count:], *load.uncompared.items[:count]])
-        load.expected_repetition = RestOfReplay(rest_lines) if rest_lines else None
-        load.first_line = next(iter(load.uncompared.lines), load.earlier_first_line or b"")
+        load.uncompared.replace(load.other_replays.separate(load.uncompared.items, cancelled_lines))
+        load.first_line = load.other_replays.find_first_line(load.uncompared.items)
         for other in self.open_loads.list_of_session(load.session_id):
             if other is not load:
-                other.earlier_first_line, other.follows_answer = load.first_line, True
+                other.other_replays.expect_rest(load.first_line)
+                other.other_replays.follows_answer = True
         if not load.plan.passes_at_once:
             load.answer_line = _replace_null_result(load.answer_line, message)
-        if self.dialect.states_first:
+        if self.dialect.state_precedes_answer:
             load.before_answer.replace(load.before_answer.take() + load.after_answer.take())
         load.result = message.result
         return effects + self._move(load, LoadEvent.AGREED)
@@ -251,7 +230,7 @@ class LoadMachine:
                 *self._continuations.add_alias(session_id, alias),
             ]
         for raw in raw_states:
-            effects += self._session_entries.add_message(session_id, Peer.AGENT, raw)
+            effects += self._session_entries.record_message(session_id, Peer.AGENT, raw)
         return effects
 
     # --- a new session
@@ -269,7 +248,7 @@ class LoadMachine:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
         new_session = self._continuations.continue_in_new(load, line, message)
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
-        idle = self.dialect.encode_state(load.session_id, is_busy=False)
+        idle = self.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
             load.before_answer.add(idle, None)
         load.result = message.result
@@ -320,7 +299,7 @@ class LoadMachine:
             is_checked = load.compared is not None and load.compared.is_checked
             self._keep_comparison(load, past_shown.comparison, past_shown.size, is_checked=is_checked)
         self._continuations.keep_handover_record(load, past_shown)
-        load.latest_states = past_shown.states
+        load.latest_state_lines = past_shown.states
         return self._move(load, LoadEvent.PAST_SHOWN)
 
     def _answer_after_past(self, load: Load) -> list[Effect]:
@@ -341,7 +320,7 @@ class LoadMachine:
         ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._session_entries.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.send_prompt_again(load)
-        answer = [load.answer_line, *load.latest_states] if not prompt else []
+        answer = [load.answer_line, *load.latest_state_lines] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
 
     def handle_past_compared(self, past_compared: PastCompared) -> list[Effect]:
@@ -427,7 +406,7 @@ class LoadMachine:
         load = self.open_loads.find_unsettled(next_load.session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return self.settle_session(next_load.session_id)
-        next_load.earlier_first_line = load.first_line
+        next_load.other_replays.expect_rest(load.first_line)
         if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
             return self._move(load, LoadEvent.MUST_SETTLE)
         return self.unsettled_updates.release_all_of_session(load.session_id)
@@ -438,8 +417,7 @@ class LoadMachine:
         if earlier is None or earlier is load:
             return []
         has_come = load.uncompared or (load.compared is not None and load.compared.comparison.last_update.line)
-        is_cancelled = load.decision is not None and load.decision.rule is Rule.CANCELLED
-        may_come = not is_cancelled and earlier.first_line == b""  # this agent replays after its answer
+        may_come = not load.is_cancelled and earlier.first_line == b""  # this agent replays after its answer
         return self._move(earlier, LoadEvent.DROPPED if has_come or may_come else LoadEvent.MUST_SETTLE)
 
     def settle_session(self, session_id: str | None) -> list[Effect]:
@@ -509,19 +487,19 @@ class LoadMachine:
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_non_conversation(load, line, message)
         if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
-            load.expected_repetition = None  # after a prompt, what is alike may be new
+            load.other_replays.end()
             return self.unsettled_updates.handle_update_in_turn(load, line, update)
-        if load.expected_repetition is not None and load.expected_repetition.take(line):
+        if load.other_replays.is_repeated(line):
             return []  # the client has it
         match load.state:
             case LoadState.ASKED:
-                load.uncompared.add(line, load.follows_answer)
+                load.uncompared.add(line, load.other_replays.follows_answer)
                 return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self.waiting_lines.remember(load, line, is_late=load.follows_answer)
+                self.waiting_lines.remember(load, line, is_late=load.other_replays.follows_answer)
                 return self._send_or_hold_line(load.session_id, line) if not load.hides_agents_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self.waiting_lines.remember(load, line, is_late=load.follows_answer)
+                self.waiting_lines.remember(load, line, is_late=load.other_replays.follows_answer)
                 return []
             case LoadState.SHOWING_PAST | LoadState.STOPPING:
                 load.after_answer.add(line, update)
@@ -538,7 +516,7 @@ class LoadMachine:
         after that."""
         effects: list[Effect] = []
         if not load.awaits_agents_answer or self._session_entries.sessions.is_in_turn(load.session_id):
-            effects += self._session_entries.add_update(
+            effects += self._session_entries.record_update(
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:

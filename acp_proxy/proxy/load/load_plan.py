@@ -72,7 +72,7 @@ def plan_load(
 ) -> LoadPlan | Refusal | None:
     """The plan for a request to open a session. None: acp-proxy does not serve it.
 
-    ``method``: ``session/load``, ``session/resume`` or ``session/fork``. ``served_by_agent``: what the agent serves
+    ``method``: ``session/load`` or ``session/resume``. ``served_by_agent``: what the agent serves
     itself. ``is_in_turn``: a turn of the session is under way.
     """
     handover_mode = modes.handover if session.has_transcript else NEVER
@@ -83,9 +83,9 @@ def plan_load(
     can_load, can_resume = capabilities.LOAD in served_by_agent, capabilities.RESUME in served_by_agent
     is_behind = session.is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
-        if is_behind and can_resume and modes.resume != AGENT and method == acp.RESUME:
+        if is_behind and can_resume and modes.resume != AGENT:
             return LoadPlan(method, fixed_rule=fixed_rule, wants_past=False, catches_up=True)
-        if can_resume or modes.resume != STORE or method != acp.RESUME:
+        if can_resume or modes.resume != STORE:
             return plan_passing(method)
         return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, catches_up=is_behind)
     if modes.load == AGENT:

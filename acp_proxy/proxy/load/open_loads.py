@@ -9,7 +9,7 @@ It decides which loads there are and in which order, and changes none of them: `
 
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.states import ABANDONED_STATES, LoadState
+from acp_proxy.proxy.load.load_states import ABANDONED_STATES, LoadState
 
 HOLDING_LIMIT = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""

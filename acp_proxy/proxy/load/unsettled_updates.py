@@ -15,8 +15,8 @@ from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import ComparePast, DecideLater, Effect, EndTurn, Forward
 from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.load_states import LoadState
 from acp_proxy.proxy.load.open_loads import OpenLoads
-from acp_proxy.proxy.load.states import LoadState
 from acp_proxy.proxy.load.waiting_lines import WaitingLines
 from acp_proxy.proxy.session_entries import SessionEntries
 
@@ -151,7 +151,7 @@ class UnsettledUpdates:
     def _make_entries(self, load: Load, line: bytes) -> list[Effect]:
         message = jsonrpc.read_message(line)
         update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-        return [*self._session_entries.add_update(load.session_id, message.raw, update, may_be_new=False)]
+        return [*self._session_entries.record_update(load.session_id, message.raw, update, may_be_new=False)]
 
 
 def _compare_past(load: Load) -> Effect:

@@ -8,8 +8,8 @@ from acp_proxy.comparison.choose_replay import WhosePast
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
 from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.load_states import LoadState
 from acp_proxy.proxy.load.open_loads import OpenLoads
-from acp_proxy.proxy.load.states import LoadState
 
 HELD_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
@@ -32,8 +32,8 @@ class WaitingLines:
         return next((load for load in loads if load.holds_lines), None)
 
     def remember(self, load: Load, line: bytes, *, is_late: bool) -> None:
-        """Remember a line that passes, to compare it when the next prompt comes. ``is_late``: after the agent's
-        answer."""
+        """Remember a line that the client has, or must not get, to compare it when the next prompt comes. ``is_late``:
+        it came after the agent's answer."""
         if load.uncompared.is_closed:
             return
         load.uncompared.add(line, is_late)

@@ -138,7 +138,7 @@ class RequestHandlers:
 
     def _resume(self, params: object) -> Reply:
         session = self._open(params)
-        idle = versions.V2.encode_state(session.id, is_busy=False) if self.speaks_v2 else None
+        idle = versions.V2.encode_work_state(session.id, is_busy=False) if self.speaks_v2 else None
         after = session.make_replay_v2()[1] if self.speaks_v2 else session.make_replay()[1]
         return Reply(self._describe_state(session), [idle] if idle is not None else [], after)
 

@@ -70,7 +70,8 @@ class PlayedSession:
         replayer = V2ClientReplayer(self.id, v1_replayer, V2Replayer(self.id, other_ids=other_ids))
         replayer.total_handovers = count_handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]
-        return [*lines, *replayer.end(), versions.V2.encode_state(self.id, is_busy=False) or b""], self._encode_title()
+        idle = versions.V2.encode_work_state(self.id, is_busy=False) or b""
+        return [*lines, *replayer.end(), idle], self._encode_title()
 
     def _encode_title(self) -> list[bytes]:
         if not (info := self.summary.make_info()):

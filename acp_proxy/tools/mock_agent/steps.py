@@ -108,7 +108,7 @@ def _is_idle(entry: Entry) -> bool:
     """Whether the agent says that nothing is under way, which ends a turn of version 2."""
     update = acp.member(acp.member(entry.value, "params"), "update")
     is_agents_v2 = entry.peer is Peer.AGENT and entry.protocol == versions.V2.version
-    return is_agents_v2 and versions.V2.read_state(update) in (versions.IDLE, versions.FAILED)
+    return is_agents_v2 and versions.V2.read_work_state(update) in (versions.IDLE, versions.FAILED)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import pytest
 
 from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.protocol.jsonrpc import read_message
-from acp_proxy.proxy import aliases, session_states, terminal_notes
+from acp_proxy.proxy import aliases, terminal_notes, tracked_sessions
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import (
     BeginTranscript,
@@ -46,7 +46,7 @@ LONG = 1024 * 1024
 
 @pytest.fixture
 def few_strangers(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(session_states, "UNOPENED_LIMIT", 3)
+    monkeypatch.setattr(tracked_sessions, "UNOPENED_LIMIT", 3)
     return 3
 
 
@@ -96,7 +96,7 @@ def test_the_least_recently_used_session_is_forgotten_and_begun_again_by_an_upda
     forgotten = [effect.session_id for effect in talk.all.kept if isinstance(effect, ForgetSession)]
     assert forgotten == many[: len(forgotten)]
     assert 0 < len(forgotten) < len(many)
-    assert count_held_bytes(talk) <= session_states.REMEMBERED_LIMIT
+    assert count_held_bytes(talk) <= tracked_sessions.REMEMBERED_LIMIT
     step = talk.agent.say(chunk(many[0], "late"))
     assert BeginTranscript(many[0], None, [], file_format.PARTIAL) in step.kept
     assert step.kept[-1] == agent_kept(many[0], chunk(many[0], "late"))
@@ -115,7 +115,7 @@ def test_beyond_the_limit_even_sessions_in_turns_are_forgotten() -> None:
     talk = CoreConversation().initialize()
     for number, session in enumerate(ids(40)):
         talk.client.say(prompt(number, session))
-    assert count_held_bytes(talk) <= session_states.REMEMBERED_LIMIT
+    assert count_held_bytes(talk) <= tracked_sessions.REMEMBERED_LIMIT
 
 
 def test_opening_a_session_repeatedly_takes_the_memory_of_one() -> None:
@@ -130,7 +130,7 @@ def test_deleted_ids_count_towards_the_limit() -> None:
     talk = CoreConversation().initialize()
     for number, session in enumerate(ids(40)):
         talk.client.say(request(number, "session/delete", {"sessionId": session}))
-    assert count_held_bytes(talk) <= session_states.REMEMBERED_LIMIT
+    assert count_held_bytes(talk) <= tracked_sessions.REMEMBERED_LIMIT
 
 
 def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_proxy.proxy.load.states import TRANSITIONS
+from acp_proxy.proxy.load.load_states import TRANSITIONS
 from tests.proxy.load.walk import GOLDEN, KINDS, describe_move, walk_all
 
 

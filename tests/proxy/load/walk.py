@@ -43,7 +43,7 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.load.states import LoadEvent, LoadState
+from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
 from tests.conversation import (
     LOADS,
     RESUMES,

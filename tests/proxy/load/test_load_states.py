@@ -8,10 +8,17 @@ import pytest
 
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
-from acp_proxy.proxy.load import states
+from acp_proxy.proxy.load import load_states
 from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import LoadPlan
-from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, TRANSITIONS, Action, LoadEvent, LoadState
+from acp_proxy.proxy.load.load_states import (
+    ABANDONED_STATES,
+    SKIPPABLE_STATES,
+    TRANSITIONS,
+    Action,
+    LoadEvent,
+    LoadState,
+)
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
 AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits_agents_answer}
@@ -97,7 +104,7 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
         impossible |= OF_THE_AGENTS_ANSWER
     elif state is not LoadState.ASKED:  # only a load that waits for the agent can be handed over
         impossible |= {LoadEvent.UNKNOWN}
-    if state not in CANCELLED_STATES:  # only a cancelled load is left out
+    if state not in SKIPPABLE_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
     if state in (LoadState.CANCELLED, LoadState.ABANDONED):  # nothing waits
         impossible |= {LoadEvent.CANNOT_WAIT}
@@ -159,7 +166,7 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
     for state in ABANDONED_STATES:
         assert state in AWAITING - HOLDING
         before = {each for each, row in TRANSITIONS.items() for to, _ in row.moves.values() if to is state}
-        assert before <= CANCELLED_STATES
+        assert before <= SKIPPABLE_STATES
 
 
 BUFFERS = ("uncompared", "before_answer", "after_answer")
@@ -174,8 +181,8 @@ CHANGES |= {
 
 
 def test_only_the_machine_and_the_load_itself_change_what_a_load_has() -> None:
-    """The first of the two rules in ``states.py``: whoever else wants a change tells ``LoadMachine``."""
-    package = Path(states.__file__).parent.parent
+    """The first of the two rules in ``load_states.py``: whoever else wants a change tells ``LoadMachine``."""
+    package = Path(load_states.__file__).parent.parent
     request = Request(b"{}", RequestId("1"), acp.LOAD, {})
     names = set(vars(Load(request, "s", LoadPlan(acp.LOAD), has_transcript=True)))
     assert {"state", "uncompared", "answer_line", *BUFFERS} <= names

@@ -3,8 +3,8 @@
 import pytest
 
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy import session_states
-from acp_proxy.proxy.session_states import OpenPrompts, SessionStates
+from acp_proxy.proxy import tracked_sessions
+from acp_proxy.proxy.tracked_sessions import OpenPrompts, TrackedSessions
 
 
 def test_a_prompt_that_is_over_before_its_answer_ends_with_that() -> None:
@@ -41,8 +41,8 @@ def test_cancelled_prompts_are_open_until_they_are_dropped() -> None:
 
 
 def test_the_session_that_was_used_longest_ago_and_is_in_no_turn_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_states, "REMEMBERED_LIMIT", 2 * 2048 + 2)
-    sessions = SessionStates()
+    monkeypatch.setattr(tracked_sessions, "REMEMBERED_LIMIT", 2 * 2048 + 2)
+    sessions = TrackedSessions()
     sessions.find_or_add("a")[0].prompts.add(RequestId("1"))
     sessions.find_or_add("b")
     _, forgotten = sessions.find_or_add("c")
@@ -51,8 +51,8 @@ def test_the_session_that_was_used_longest_ago_and_is_in_no_turn_is_forgotten(mo
 
 
 def test_after_all_are_forgotten_there_is_room_for_as_many_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_states, "REMEMBERED_LIMIT", 2 * 2048 + 2)
-    sessions = SessionStates()
+    monkeypatch.setattr(tracked_sessions, "REMEMBERED_LIMIT", 2 * 2048 + 2)
+    sessions = TrackedSessions()
     for session in "ab":
         sessions.find_or_add(session)
     sessions.forget_all()

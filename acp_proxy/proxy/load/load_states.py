@@ -14,19 +14,20 @@ A *replay* is what the agent sends of the past. The client is *shown* the past: 
 A load passes through three phases.
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
-all of it shows whose past the client should see. Where nothing is to be decided, or too much is held, it passes to
-the client at once. The client may cancel, and agents then answer, or replay and answer, or never do either; so what
-comes for a cancelled request must not be taken for the next one.
+all of it shows whose past the client should see (``ASKED``). Where nothing is to be decided, or too much is held, it
+passes to the client at once (``PASSING``). The client may cancel, and agents then answer, or replay and answer, or
+never do either; so what comes for a cancelled request must not be taken for the next one (``CANCELLING``,
+``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
-own, and sends the transcript if that is to be shown. What the agent sends meanwhile is held, and leaves after the
-answer.
+own, and sends the transcript if that is to be shown (``SHOWING_PAST``, or ``STOPPING`` if the client cancels). What
+the agent sends meanwhile is held, and leaves after the answer.
 
 **Answered.** The client has its answer. Agents replay the rest of the past after it, so everything is compared until
-the next prompt. What is new then is recorded. In the turn that follows, everything is new except a replay that still
-runs.
+the next prompt (``ANSWERED``). What is new then is recorded. In the turn that follows, everything is new except a
+replay that still runs (``TURN``).
 
-A load for which the agent is not asked begins as agreed, and is over with its answer.
+A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as answered.
 
 Three actions may bring the next event themselves, so they come last: ``SHOW_PAST`` brings ``PAST_SHOWN`` if there is no
 transcript, ``OPEN_ANEW`` brings ``REFUSED`` if no session can be asked for, and ``BECOME_ANSWERED`` brings what has
@@ -70,7 +71,7 @@ class LoadEvent(enum.Enum):
     OUTPUT_RESERVED = "the client's output is reserved"
     PAST_SHOWN = "``run`` has compared, and sent the transcript if that is shown"
     PROMPTED = "the client has sent a prompt"
-    MUST_SETTLE = "the session is closed or rewound, too many are open, or the agent was not asked"
+    MUST_SETTLE = "the session is closed, rewound or loaded again, too many are open, or the agent was not asked"
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     TURN_ENDED = "no prompt of this session is open any more"
     ENDED = "the agent has ended"
@@ -126,7 +127,7 @@ _PASSING_MOVES: Moves = {
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
     LoadEvent.ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
-"""A load that passes holds nothing, so the agent's answer is the client's, whatever the client did."""
+"""A load that passes keeps nothing from the client, so the agent's answer is the client's, whatever that did."""
 _CANCELLED_MOVES: Moves = {
     LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, Action.BECOME_ANSWERED)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
@@ -147,9 +148,11 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
             LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_ANEW)),
-            # Sent is sent: from here on the client sees the agent's replay, whatever it lacks.
+            # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
+            # agent, this comes only if a replay waits that the client wants (``LoadMachine.send_agents_request``).
             LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING)),
-            # What the agent sends in a turn must not wait, and nobody could tell it from the replay.
+            # What the agent sends in a turn must not wait, and nobody could tell it from the replay. Until something of
+            # that has come, ``LoadMachine.handle_prompt`` does not bring this event: all may still be compared.
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING, Action.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come after it.
@@ -241,7 +244,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
     LoadState.OVER: StateRules(moves={}),
 }
 
-CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
+SKIPPABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""

@@ -1,5 +1,5 @@
-"""The state of each session of a connection, within a fixed limit of memory: whether it is open, recorded or deleted,
-and which of its prompts have no answer.
+"""What is remembered of each session of a connection, within a fixed limit of memory: whether it is open, recorded or
+deleted, and which of its prompts have no answer.
 """
 
 from collections import OrderedDict
@@ -95,7 +95,7 @@ class OpenPrompts:
         return next((prompt for prompt in self._prompts if prompt.id == id), None)
 
 
-class SessionState:
+class TrackedSession:
     """What is remembered of a session beside its transcript. ``is_recorded``: its recording has begun. ``cwd``,
     ``directories``: for the header of a new transcript. ``is_deleted``: it was deleted, and not prompted since.
     ``size``: its bytes in memory."""
@@ -117,7 +117,7 @@ class SessionState:
         self.size = 0
 
 
-class SessionStates(OrderedDict[str, SessionState]):
+class TrackedSessions(OrderedDict[str, TrackedSession]):
     """The sessions' states by id, the one used longest ago first. ``SessionEntries`` changes them, others ask."""
 
     def __init__(self) -> None:
@@ -153,12 +153,12 @@ class SessionStates(OrderedDict[str, SessionState]):
 
     def needs_no_parsing(self, session_id: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
-        state = self.get(session_id)
-        return state is not None and not state.is_deleted and not state.terminals.may_be_shown
+        session = self.get(session_id)
+        return session is not None and not session.is_deleted and not session.terminals.may_be_shown
 
     def list_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""
-        return [(session_id, id) for session_id, state in self.items() for id in state.prompts.accepted]
+        return [(session_id, id) for session_id, session in self.items() for id in session.prompts.accepted]
 
     # --- within limits
 
@@ -173,26 +173,26 @@ class SessionStates(OrderedDict[str, SessionState]):
 
     def find_or_add(
         self, session_id: str, text_bytes: int | None = None
-    ) -> tuple[SessionState, dict[str, SessionState]]:
+    ) -> tuple[TrackedSession, dict[str, TrackedSession]]:
         """The session, which is remembered from here on, and those that are forgotten for that.
 
         ``text_bytes``: the size of its new texts in bytes, if they change.
         """
-        state = self.get(session_id)
-        if state is not None and text_bytes is None:
-            return state, {}
-        if state is None:
-            state = self[session_id] = SessionState(SessionTerminals(session_id, self._terminal_memory))
-        self._size -= state.size
-        state.size = _SESSION_OVERHEAD + len(session_id) + (text_bytes or 0)
-        self._size += state.size
-        forgotten: dict[str, SessionState] = {}
+        session = self.get(session_id)
+        if session is not None and text_bytes is None:
+            return session, {}
+        if session is None:
+            session = self[session_id] = TrackedSession(SessionTerminals(session_id, self._terminal_memory))
+        self._size -= session.size
+        session.size = _SESSION_OVERHEAD + len(session_id) + (text_bytes or 0)
+        self._size += session.size
+        forgotten: dict[str, TrackedSession] = {}
         while self._size > REMEMBERED_LIMIT and len(self) > 1:
             oldest = self._find_oldest(session_id)
             forgotten[oldest] = self.pop(oldest)
             self._size -= forgotten[oldest].size
             forgotten[oldest].terminals.forget()
-        return state, forgotten
+        return session, forgotten
 
     def _find_oldest(self, needed: str) -> str:
         """The session that was used longest ago. Sessions in a turn are skipped, up to ``_SECOND_CHANCES``."""
