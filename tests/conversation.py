@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from acp_proxy.comparison.choose_replay import Rule, choose_replay
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn
-from acp_proxy.comparison.transcript_text import TextBuilder
+from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import own_messages

@@ -17,17 +17,11 @@ from itertools import accumulate, takewhile
 
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.letter_search import Span
+from acp_proxy.comparison.letters import SHORT_TEXT, block_letters, digest, find_shown_call
 from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import (
-    SHORT_TEXT,
-    UNFINISHED,
-    TranscriptText,
-    block_letters,
-    digest,
-    find_shown_call,
-)
+from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
 

@@ -9,8 +9,8 @@ that is certain.
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import Span
+from acp_proxy.comparison.letters import digest, find_shown_call
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
-from acp_proxy.comparison.transcript_text import digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
 

@@ -8,7 +8,8 @@ however they were cut, so one search finds them. Nothing else is ignored: other 
 from bisect import bisect_right
 from operator import itemgetter
 
-from acp_proxy.comparison.transcript_text import SHORT_TEXT, TranscriptText
+from acp_proxy.comparison.letters import SHORT_TEXT
+from acp_proxy.comparison.transcript_text import TranscriptText
 
 Span = tuple[int, int]
 """A range of letters: the position of the first one, and of the one after the last."""

@@ -7,8 +7,9 @@ from itertools import takewhile
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import has_form
+from acp_proxy.comparison.letters import SHORT_TEXT, block_letters, digest
 from acp_proxy.comparison.sent_messages import read_update, read_without_ids
-from acp_proxy.comparison.transcript_text import SHORT_TEXT, TextBuilder, block_letters, digest
+from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
 

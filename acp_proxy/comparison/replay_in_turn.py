@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT
-from acp_proxy.comparison.transcript_text import UNFINISHED, block_letters, digest, find_shown_call
+from acp_proxy.comparison.letters import block_letters, digest, find_shown_call
+from acp_proxy.comparison.transcript_text import UNFINISHED
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
 

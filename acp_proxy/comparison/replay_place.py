@@ -8,8 +8,9 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 from acp_proxy.comparison.letter_search import Search, SentSpans, Span
+from acp_proxy.comparison.letters import NO_LETTER, SHORT_TEXT
 from acp_proxy.comparison.sent_messages import SentMessage
-from acp_proxy.comparison.transcript_text import NO_LETTER, SHORT_TEXT, TranscriptText
+from acp_proxy.comparison.transcript_text import TranscriptText
 
 _HALF_SHORT = SHORT_TEXT // 2
 """Words at the end of the transcript, and a user message as the start of a longer one, count only from so many letters

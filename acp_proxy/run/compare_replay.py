@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable
 
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.transcript_text import TextBuilder
+from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.protocol import acp, v2_updates
 from acp_proxy.transcript.reader import AlikeLines, Line
 from acp_proxy.transcript.v2_entries import read_as_v1

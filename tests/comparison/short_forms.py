@@ -11,7 +11,8 @@ from typing import Any
 from acp_proxy.comparison import choose_replay as decided
 from acp_proxy.comparison.choose_replay import Decision
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText
+from acp_proxy.comparison.text_builder import TextBuilder
+from acp_proxy.comparison.transcript_text import TranscriptText
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry, NoteType

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast, decide_by_rule
-from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder, TranscriptText
+from acp_proxy.comparison.text_builder import TextBuilder
+from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Form, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry

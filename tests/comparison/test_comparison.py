@@ -12,7 +12,7 @@ from acp_proxy.comparison import letter_search
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import merge_spans
-from acp_proxy.comparison.transcript_text import TextBuilder
+from acp_proxy.comparison.text_builder import TextBuilder
 from tests.comparison.short_forms import (
     Update,
     agent,

@@ -5,8 +5,9 @@ import pytest
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
+from acp_proxy.comparison.letters import fold_letters
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
-from acp_proxy.comparison.transcript_text import TextBuilder, fold_letters
+from acp_proxy.comparison.text_builder import TextBuilder
 from tests.comparison.short_forms import (
     Update,
     call,

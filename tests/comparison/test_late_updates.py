@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates
+from acp_proxy.comparison.letters import fold_letters
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
-from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, fold_letters
+from acp_proxy.comparison.text_builder import TextBuilder
+from acp_proxy.comparison.transcript_text import TranscriptText
 from fuzz import growth
 from tests.comparison.short_forms import (
     Update,

@@ -7,15 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from acp_proxy.comparison.transcript_text import (
-    TextBuilder,
-    TranscriptText,
-    UserMessage,
-    block_letters,
-    digest,
-    fold_letters,
-    takes_back,
-)
+from acp_proxy.comparison.letters import block_letters, digest, fold_letters
+from acp_proxy.comparison.text_builder import TextBuilder, takes_back
+from acp_proxy.comparison.transcript_text import TranscriptText, UserMessage
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
 from fuzz import growth

@@ -15,10 +15,12 @@ from acp_proxy.comparison import choose_replay
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
+from acp_proxy.comparison.letters import block_letters
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, UserMessage, block_letters
+from acp_proxy.comparison.text_builder import TextBuilder
+from acp_proxy.comparison.transcript_text import TranscriptText, UserMessage
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.lists import list_lines

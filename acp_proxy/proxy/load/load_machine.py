@@ -9,8 +9,8 @@ from typing import assert_never
 
 from acp_proxy.comparison.choose_replay import Rule, WhosePast, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.letters import block_letters
 from acp_proxy.comparison.repeated_replays import find_conversation
-from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages

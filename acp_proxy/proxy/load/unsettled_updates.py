@@ -8,8 +8,8 @@ a replay.
 
 from collections.abc import Callable
 
+from acp_proxy.comparison.letters import block_letters
 from acp_proxy.comparison.replay_in_turn import SortedLine
-from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role

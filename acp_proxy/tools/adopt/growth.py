@@ -2,7 +2,7 @@
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.sent_messages import read_update
-from acp_proxy.comparison.transcript_text import TextBuilder
+from acp_proxy.comparison.text_builder import TextBuilder
 
 
 def continues(old_lines: list[bytes], new_lines: list[bytes]) -> bool:
