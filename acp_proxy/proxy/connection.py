@@ -64,6 +64,8 @@ class Connection:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._has_warned_crowded = False
+        self._end_reason: str | None = None
+        """The text of errors, once the agent has ended."""
         # What others are built on.
         self._open_requests = OpenRequests()
         self._session_entries = SessionEntries(is_recording=settings.records)
@@ -174,8 +176,12 @@ class Connection:
             case PageEmptied():
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
-                effects = self._unnamed_agent_entries.hold(self._handle_agent_end(reason, advice))
-                effects += self._unnamed_agent_entries.end()
+                self._end_reason = reason
+                effects = self._handle_agent_end(reason, advice)
+        if self._end_reason is not None:
+            # What was decided in several steps may only now wait for an answer that nobody else gives.
+            effects += self._handle_agent_end(self._end_reason) if not isinstance(event, AgentEnded) else []
+            effects = [*self._unnamed_agent_entries.hold(effects), *self._unnamed_agent_entries.end()]
         effects = self._draft_methods.amend_titles(self._unnamed_agent_entries.hold(effects))
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(effects))
         effects += self.waiting_requests.call_next()
@@ -236,9 +242,10 @@ class Connection:
             Forward(Peer.AGENT, self._to_agent(line, message)),
         ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
+            self._handovers.cancel_request(jsonrpc.read_cancelled_id(message), line)
             effects += self._machine.cancel(message)
         elif isinstance(message, Notification) and message.method == acp.CANCEL:
-            self._handovers.cancel_turn(acp.session_id(message.params) or "")
+            self._handovers.cancel_turn(acp.session_id(message.params) or "", line)
         return effects
 
     def _settle_before(self, message: Message) -> list[Effect]:
@@ -524,7 +531,7 @@ class Connection:
             return [*self._session_entries.note(session_id, NoteType.CAUGHT_UP)]
         return [*self._session_entries.note(session_id, NoteType.HANDOVER, to=delivered.new_id)]
 
-    def _handle_agent_end(self, reason: str, advice: str) -> list[Effect]:
+    def _handle_agent_end(self, reason: str, advice: str = "") -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._handle_visible_lines(self._handover_filter.take_partial_records())
@@ -539,7 +546,7 @@ class Connection:
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"
                 effects += [Warn(text), own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, text)]
-            elif self._machine.open_loads.find_by_request(request) is None:
+            elif not self._machine.open_loads.answers(request):
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [
             *self._machine.end(reason),

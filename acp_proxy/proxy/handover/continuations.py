@@ -119,9 +119,12 @@ class Continuations:
             self._handovers.keep_handover_record(load.session_id, past_shown.handover_record, past_shown.attached)
 
     def send_prompt_again(self, load: Load) -> list[Effect]:
-        """The new session is open: the prompt that was refused, if it was for one."""
+        """The new session is open: the prompt that was refused, if it was for one, and what has cancelled it since."""
         if load.refused_prompt is None:
             return []
         prompt, _ = load.refused_prompt
         line = self._handovers.add_handover_record(prompt.raw + b"\n", prompt, load.session_id)
-        return [Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, jsonrpc.read_message(line)))]
+        lines = [line, *self._handovers.end_sending_again(load.session_id)]
+        return [
+            Forward(Peer.AGENT, self._aliases.rewrite_for_agent(each, jsonrpc.read_message(each))) for each in lines
+        ]

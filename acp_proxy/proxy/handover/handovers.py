@@ -153,6 +153,9 @@ class Handovers:
         self._asked_count = 0
         self._first_prompts: dict[str, tuple[Load, Request]] = {}
         """By session: the last load and the first prompt after it."""
+        self._refused_prompts: dict[str, tuple[RequestId, dict[str, bytes]]] = {}
+        """By session: the id of a prompt that is sent again once a new session is open, and the lines of the client's
+        cancels since it was refused, by method."""
 
     # --- a new session
 
@@ -230,6 +233,7 @@ class Handovers:
         self.take_partial_handover_record(session_id)
         self._sessions.pop(session_id, None)
         self._first_prompts.pop(session_id, None)
+        self._refused_prompts.pop(session_id, None)
 
     def add_handover_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
@@ -247,10 +251,13 @@ class Handovers:
             session.carriers[prompt.id] = False
         return line
 
-    def cancel_turn(self, session_id: str) -> None:
-        """The client cancels the session's turn, so its next prompt carries the record again."""
+    def cancel_turn(self, session_id: str, line: bytes) -> None:
+        """The client cancels the session's turn, so its next prompt carries the record again. ``line``: the
+        ``session/cancel``, which follows a prompt that is sent again."""
         if (session := self._sessions.get(session_id)) is not None:
             session.carriers = dict.fromkeys(session.carriers, True)
+        if session_id in self._refused_prompts:
+            self._refused_prompts[session_id][1][acp.CANCEL] = line
 
     def take_delivered(
         self, session_id: str, prompt: RequestId | None, *, succeeded: bool
@@ -369,6 +376,23 @@ class Handovers:
         if session_id in self._sessions:
             self._sessions[session_id].carriers.pop(prompt, None)
         return first_prompt
+
+    def begin_sending_again(self, session_id: str, prompt: RequestId) -> None:
+        """This prompt was refused, and is sent again once a new session is open."""
+        self._refused_prompts[session_id] = prompt, {}
+
+    def cancel_request(self, id: RequestId | None, line: bytes) -> None:
+        """The client cancels a request. ``line``: the ``$/cancel_request``, which follows a prompt sent again."""
+        for prompt, cancels in self._refused_prompts.values():
+            if prompt == id:
+                cancels[acp.CANCEL_REQUEST] = line
+
+    def end_sending_again(self, session_id: str) -> list[bytes]:
+        """The prompt is sent now, or will not be. Returns the lines of the cancels that follow it then."""
+        _, cancels = self._refused_prompts.pop(session_id, (None, {}))
+        if acp.CANCEL in cancels and (session := self._sessions.get(session_id)) is not None:
+            session.carriers = dict.fromkeys(session.carriers, True)
+        return list(cancels.values())
 
 
 def _remove_from_whole(line: bytes, kind: str | None, repeated: RepeatedHandoverRecord) -> list[bytes]:

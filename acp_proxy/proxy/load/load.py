@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from acp_proxy.comparison.choose_replay import Rule, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
-from acp_proxy.comparison.repeated_replays import OtherReplays, drop_repetition
+from acp_proxy.comparison.repeated_replays import LeftLines, OtherReplays, drop_repetition
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
@@ -204,6 +204,8 @@ class Load:
         self.first_line: bytes | None = None
         """How the replay began that came before the agent's answer; empty if none came, None before that answer."""
         self.other_replays = OtherReplays()
+        self.left_lines: LeftLines | None = None
+        """What is left to this load from an earlier one of the session, if any."""
 
         self.decision = decide_by_rule(Rule.PASSES, wants_past=plan.wants_past) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""

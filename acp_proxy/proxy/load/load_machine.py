@@ -10,12 +10,13 @@ from typing import assert_never
 from acp_proxy.comparison.choose_replay import Rule, WhosePast, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letters import block_letters
-from acp_proxy.comparison.repeated_replays import find_conversation
+from acp_proxy.comparison.repeated_replays import LeftLines, find_conversation
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import (
     CloseTranscript,
+    DecideLater,
     Effect,
     EndTurn,
     Forward,
@@ -102,21 +103,23 @@ class LoadMachine:
             case Action.SEND_WAITING:
                 return self._send_waiting_lines(load)
             case Action.ANSWER:
-                line = load.refused_prompt[1] if load.refused_prompt is not None else load.answer_line
-                return [Forward(Peer.CLIENT, line)] if line else []
+                if load.refused_prompt is not None:  # the refusal is the prompt's answer, and ends its turn
+                    return [DecideLater(Peer.AGENT, [load.refused_prompt[1]])]
+                return [Forward(Peer.CLIENT, load.answer_line)] if load.answer_line else []
             case Action.ANSWER_AFTER_PAST:
                 return self._answer_after_past(load)
             case Action.ANSWER_CANCELLED:
                 load.decision = decide_by_rule(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_ANEW:
-                load.after_answer.drop()
                 load.state_updates.drop()
+                # Updates are of the session that the agent does not have. Whatever else waits is not: an answer, say.
+                load.after_answer.replace([item for item in load.after_answer.items if not _is_update(item[0])])
                 return self._open_anew(load)
             case Action.BECOME_ANSWERED:
                 return self._become_answered(load)
             case Action.SETTLE:
-                return self.unsettled_updates.settle(load)
+                return self._record_left(load) + self.unsettled_updates.settle(load)
             case Action.RELEASE_TURN:
                 return self.unsettled_updates.release_turn_of_load(load)
             case Action.FORGET:
@@ -396,29 +399,43 @@ class LoadMachine:
         load = self.open_loads.find_unsettled(session_id)
         if load is None or load.state is not LoadState.ANSWERED or load.compared is None:
             return []
-        return self.unsettled_updates.record_new(load) if not load.compared.comparison.is_in_middle else []
+        if load.compared.comparison.is_in_middle:
+            return []
+        return self._record_left(load) + self.unsettled_updates.record_new(load)
 
     def leave_to_next_load(self, next_load: Load) -> list[Effect]:
         """The agent is asked to open a session again: what comes now is the next load's, and the last one is over.
 
-        If the last replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
-        there may be none, so that load is kept until this is known (``_end_earlier``)."""
+        If the last replay is cut in the middle, nobody knows what is new in it. That is left to the next load, whose
+        replay shows it, and the last one is kept until the client has the answer to that."""
         load = self.open_loads.find_unsettled(next_load.session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return self.settle_session(next_load.session_id)
         next_load.other_replays.expect_rest(load.first_line)
         if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
             return self._move(load, LoadEvent.MUST_SETTLE)
-        return self.unsettled_updates.release_all_of_session(load.session_id)
+        effects = self.unsettled_updates.release_all_of_session(load.session_id)
+        load.compared.comparison.end_message()
+        left_before = load.left_lines.lines_to_record if load.left_lines is not None else []
+        next_load.left_lines = LeftLines([*left_before, *load.compared.find_new()])
+        return effects
 
     def _end_earlier(self, load: Load) -> list[Effect]:
-        """The client has its answer to a load: end the session's earlier one, whose replay was cut in the middle."""
+        """The client has its answer to a load: end the session's earlier one, if that was kept."""
         earlier = self.open_loads.find_unsettled(load.session_id)
         if earlier is None or earlier is load:
             return []
-        has_come = load.uncompared or (load.compared is not None and load.compared.comparison.last_update.line)
-        may_come = not load.is_cancelled and earlier.first_line == b""  # this agent replays after its answer
-        return self._move(earlier, LoadEvent.DROPPED if has_come or may_come else LoadEvent.MUST_SETTLE)
+        if not load.is_cancelled:
+            return self._move(earlier, LoadEvent.DROPPED)
+        load.left_lines = None  # what came for a cancelled load was dropped
+        return self._move(earlier, LoadEvent.MUST_SETTLE)
+
+    def _record_left(self, load: Load) -> list[Effect]:
+        """Record what was left to a load, unless the agent has replayed it since."""
+        left_lines, load.left_lines = load.left_lines, None
+        lines = left_lines.lines_to_record if left_lines is not None else []
+        effects = [effect for line in lines for effect in self.unsettled_updates.make_entries(load, line)]
+        return [*effects, EndTurn(load.session_id)] if lines else []
 
     def settle_session(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
@@ -489,6 +506,8 @@ class LoadMachine:
         if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
             load.other_replays.end()
             return self.unsettled_updates.handle_update_in_turn(load, line, update)
+        if load.left_lines is not None:
+            load.left_lines.remove(line)
         if load.other_replays.is_repeated(line):
             return []  # the client has it
         match load.state:
@@ -573,6 +592,11 @@ class LoadMachine:
 
 def _send(lines: list[bytes]) -> list[Effect]:
     return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
+
+
+def _is_update(line: bytes) -> bool:
+    message = jsonrpc.read_message(line)
+    return isinstance(message, Notification) and message.method == acp.UPDATE
 
 
 def _add_unechoed(load: Load, prompt: Request | None) -> None:

@@ -229,6 +229,7 @@ class Lookups:
         ``load``: the last one of the session. ``refusal``: the line of the agent's error, for the client if this fails.
         """
         self._refused_prompts[prompt.id] = load, prompt, refusal
+        self._handovers.begin_sending_again(load.session_id, prompt.id)
         return [FindSession(prompt.id, load.session_id)]
 
     def ask_by_earlier_id(self, load: Load, answer: Response) -> list[Effect]:
@@ -245,7 +246,9 @@ class Lookups:
         return self._send_request(load.request.raw + b"\n", load)
 
     def fail(self, reason: str) -> list[Effect]:
-        """The agent has ended: answer the requests that are being looked up with an error. ``reason``: its text."""
+        """The agent has ended: answer the requests that are being looked up with an error, except prompts, which are
+        open requests as well. ``reason``: its text."""
+        self._refused_prompts.clear()
         effects: list[Effect] = [own_messages.refuse(id, jsonrpc.INTERNAL_ERROR, reason) for id in self._pending]
         self._pending.clear()
         return effects
@@ -253,7 +256,8 @@ class Lookups:
     def _send_again(self, session: SessionFound) -> list[Effect]:
         load, prompt, refusal = self._refused_prompts.pop(session.request_id)
         if not session.has_transcript:
-            return [Forward(Peer.CLIENT, refusal)]
+            self._handovers.end_sending_again(load.session_id)
+            return [DecideLater(Peer.AGENT, [refusal])]
         new_request = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
         plan, refused_prompt = PROMPTED_ANEW, (prompt, refusal)
         return self._machine.follow(

@@ -51,6 +51,12 @@ class OpenLoads:
         load = self._open.get(request.id)
         return load if load is not None and load.request is request else None
 
+    def answers(self, request: Request) -> bool:
+        """Whether the client gets the answer to this request from an open load: its own, or the one that opens a new
+        session for a prompt that the agent refused."""
+        load = self._open.get(request.id)
+        return load is not None and (load.request is request or load.refused_prompt is not None)
+
     def list_of_session(self, session_id: str) -> list[Load]:
         """The session's open loads, oldest first."""
         return [load for load in self._open.values() if load.session_id == session_id] if self._open else []

@@ -48,6 +48,8 @@ class _Queue:
         self.decided: _WaitingMessage | None = None
         """The message that was taken from it last, and may be on its way to the agent: what it needs may be decided on
         in several steps."""
+        self.cancelled_by: set[str] = set()
+        """The methods of the cancels that follow that message, one of each."""
         self.is_called = False
         """Whether ``DecideWaiting`` was returned, and ``take_next`` not called since."""
         self.uncancelled: set[int] = set()
@@ -123,6 +125,7 @@ class WaitingRequests:
         if self._must_wait(session_id, None):
             return []
         queue.decided = None
+        queue.cancelled_by.clear()
         if not queue.messages:
             self._queues.pop(session_id, None)
             return []
@@ -171,8 +174,7 @@ class WaitingRequests:
         """A cancel goes to the agent at once, and means the prompts too that the agent does not have: it follows that
         which is on its way, and the last one that waits."""
         if queue.decided is not None and queue.decided.is_prompt:
-            self._append(queue, cancel)
-            queue.messages.move_to_end(self._last_number, last=False)
+            self._follow(queue, cancel)
         if queue.uncancelled:
             self._append(queue, cancel)
             queue.uncancelled.clear()
@@ -185,10 +187,16 @@ class WaitingRequests:
             return [own_messages.refuse(id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
         for queue in self._queues.values():
             if queue.decided is not None and queue.decided.line is not cancel.line and _has_id(queue.decided, id):
-                self._append(queue, cancel)
-                queue.messages.move_to_end(self._last_number, last=False)
+                self._follow(queue, cancel)
                 return []
         return None
+
+    def _follow(self, queue: _Queue, cancel: _WaitingMessage) -> None:
+        """Let a cancel follow the message that is on its way."""
+        if cancel.message.method not in queue.cancelled_by:
+            queue.cancelled_by.add(cancel.message.method)
+            self._append(queue, cancel)
+            queue.messages.move_to_end(self._last_number, last=False)
 
     def _append(self, queue: _Queue, waiting: _WaitingMessage) -> None:
         self._last_number += 1

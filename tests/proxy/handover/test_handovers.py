@@ -8,7 +8,15 @@ import pytest
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordMessage, RecordNote, ShowPast, StopShowingPast
+from acp_proxy.proxy.effects import (
+    BeginTranscript,
+    BeginTurn,
+    EndTurn,
+    RecordMessage,
+    RecordNote,
+    ShowPast,
+    StopShowingPast,
+)
 from acp_proxy.proxy.handover import handovers
 from acp_proxy.proxy.handover.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
@@ -511,6 +519,87 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in step.kept
     asked = [entry for entry in talk.all.kept if isinstance(entry, RecordMessage) and entry.peer is Peer.CLIENT]
     assert asked == [client_kept("s", prompt(2, "s"))]
+
+
+NOT_FOUND = error(2, -32002, "Session not found")
+
+
+def refused_prompt() -> CoreConversation:
+    """The first prompt after a load was refused, since the agent does not know the session, and is looked up."""
+    talk = about_to_load(capabilities=RESUMES)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.end_past(1)
+    talk.client.say(prompt(2, "s"))
+    talk.stored["s"] = SimulatedSession(slow=True)
+    talk.agent.say(NOT_FOUND)
+    return talk
+
+
+CANCEL_TURN = notification("session/cancel", {"sessionId": "s"})
+
+
+@pytest.mark.parametrize("is_found", [False, True], ids=["looked up", "asked"])
+@pytest.mark.parametrize("cancels", [[CANCEL_TURN], [cancel(2)], [CANCEL_TURN, cancel(2), CANCEL_TURN]])
+def test_a_cancel_follows_a_prompt_that_is_sent_again(is_found: bool, cancels: list[Said]) -> None:
+    talk = refused_prompt()
+    if is_found:
+        talk.finish_lookup(2)
+    talk.client.say(*cancels)
+    if not is_found:
+        talk.finish_lookup(2)
+    talk.agent.say(result(OURS, {"sessionId": "n"}))
+    sent = [json.loads(each) for each in talk.end_past(2, handover_record=HANDOVER_RECORD).to_agent.splitlines()]
+    methods = [json.loads(line(message))["method"] for message in cancels]
+    assert [message["method"] for message in sent] == ["session/prompt", *dict.fromkeys(methods)]
+    assert all(message["params"].get("sessionId", "n") == "n" for message in sent)
+
+
+def test_the_prompt_after_a_cancelled_one_that_was_sent_again_carries_the_record() -> None:
+    talk = refused_prompt()
+    talk.client.say(CANCEL_TURN)
+    talk.finish_lookup(2)
+    talk.agent.say(result(OURS, {"sessionId": "n"}))
+    talk.end_past(2, handover_record=HANDOVER_RECORD)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "n")
+
+
+@pytest.mark.parametrize("is_found", [False, True], ids=["not found", "refused"])
+def test_a_prompt_that_cannot_be_sent_again_has_its_refusal_as_its_answer(is_found: bool) -> None:
+    talk = refused_prompt()
+    if is_found:
+        assert json.loads(talk.finish_lookup(2).to_agent) == new(OURS)
+        step = talk.agent.say(error(OURS, -32603))
+    else:
+        step = talk.finish_lookup(2, SimulatedSession(has_transcript=False))
+    assert step.to_client == line(NOT_FOUND)
+    assert step.kept == [agent_kept("s", NOT_FOUND, of="session/prompt"), EndTurn("s")]
+    assert talk.end_agent().to_client == b""
+
+
+@pytest.mark.parametrize("is_found", [False, True], ids=["looked up", "asked"])
+def test_a_prompt_that_is_to_be_sent_again_is_answered_once_when_the_agent_ends(is_found: bool) -> None:
+    talk = refused_prompt()
+    if is_found:
+        talk.finish_lookup(2)
+    step = talk.end_agent()
+    if not is_found:
+        step.add(talk.finish_lookup(2))
+    assert [message["id"] for message in client_messages(step)] == [2]
+
+
+def test_what_waits_for_a_load_is_not_lost_if_the_session_is_opened_anew() -> None:
+    """Such as the answer to a prompt that was cancelled: a load does not wait for its turn."""
+    talk = about_to_load(SimulatedSession(), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.end_past(1)
+    talk.client.say(prompt(2, "s"), CANCEL_TURN, load(3, "s"))
+    answer = prompt_answer(2, "cancelled")
+    assert talk.agent.say(answer).to_client == b""
+    talk.agent.say(error(3, -32002, "Session not found"))
+    talk.agent.say(result(OURS, {"sessionId": "n"}))
+    assert line(answer) in talk.end_past(3).to_client
 
 
 def test_the_refusal_of_an_unrecorded_session_passes() -> None:

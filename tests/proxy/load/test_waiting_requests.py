@@ -417,6 +417,14 @@ def test_beyond_the_limit_a_notification_passes(monkeypatch: pytest.MonkeyPatch)
     assert talk.client.say(NOTE).to_agent == line(NOTE)
 
 
+def test_each_cancel_of_what_is_on_its_way_waits_once() -> None:
+    talk = loading_twice()
+    talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
+    answer_first(talk)
+    talk.client.say(*[cancel(2)] * 3)
+    assert talk.finish_lookup(2, SimulatedSession(says=PAST)).to_agent == line(load(2, "s"), cancel(2))
+
+
 def test_an_id_that_waits_already_is_refused() -> None:
     talk = loading_twice(prompt(3, "s"))
     sent = watch_sent(talk)
@@ -473,6 +481,28 @@ def test_a_turn_made_elsewhere_is_recorded_if_the_next_load_brings_no_replay(
         talk.client.say(prompt(3, "s"))
     else:
         talk.end_agent()
+    assert list_recorded(talk) == [*map(line, MADE_ELSEWHERE)]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("next_replay", [[], TURN_ONE], ids=["nothing", "a shorter replay"])
+def test_a_turn_made_elsewhere_is_recorded_if_the_next_replay_lacks_it(is_late: bool, next_replay: list[Said]) -> None:
+    talk = loading_again_in_the_middle(is_late=is_late)
+    talk.agent.say(*([] if is_late else next_replay), result(2, {}))
+    talk.end_past(2)
+    talk.agent.say(*(next_replay if is_late else []))
+    talk.client.say(prompt(3, "s"))
+    assert list_recorded(talk) == [*map(line, MADE_ELSEWHERE)]
+
+
+def test_what_is_left_to_a_load_is_left_to_the_one_after_it_too() -> None:
+    talk = loading_again_in_the_middle()
+    talk.agent.say(*TURN_ONE, chunk("s", "and on", "user_message_chunk"), chunk("s", "On."), result(2, {}))
+    talk.end_past(2)
+    talk.client.say(load(3, "s"))
+    talk.agent.say(error(3, -32603))
+    assert list_recorded(talk) == []
+    talk.client.say(prompt(4, "s"))
     assert list_recorded(talk) == [*map(line, MADE_ELSEWHERE)]
 
 

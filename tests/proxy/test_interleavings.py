@@ -1,0 +1,209 @@
+"""Several threads decide about one session, and perform what follows, effect by effect, in an order by chance: the
+pumps of the client and the agent, the threads that decide on what waited, and those that show the past.
+
+Each request gets one answer, and what the client sends about the session reaches the agent in order.
+"""
+
+import json
+import random
+from collections import deque
+from typing import Any
+
+import pytest
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.capabilities import AGENT, AUTO, STORE, Mode, Modes
+from acp_proxy.proxy.effects import DecideWaiting, Forward, RelayEffect
+from acp_proxy.proxy.events import LinesRead
+from tests.conversation import (
+    LOADS,
+    RESUMES,
+    CoreConversation,
+    Said,
+    SimulatedSession,
+    Step,
+    cancel,
+    chunk,
+    delete,
+    error,
+    load,
+    notification,
+    prompt,
+    request,
+    result,
+    resume,
+)
+from tests.proxy.load.loading import GREETING, PAST, TURN_ONE, TURN_TWO
+
+MADE_ELSEWHERE: list[Said] = [chunk("s", "and go on", "user_message_chunk"), chunk("s", "I went on elsewhere.")]
+REPLAYS: list[list[Said]] = [
+    [*TURN_ONE, *TURN_TWO],
+    [*TURN_ONE, *MADE_ELSEWHERE],
+    [*TURN_ONE, *TURN_TWO, GREETING],
+    [],
+]
+CLIENT, AGENT_PUMP = "client", "agent"
+
+
+class Threads:
+    """A conversation of which each thread performs its effects one by one, when its turn comes."""
+
+    def __init__(self, seed: int, modes: list[Mode]) -> None:
+        self.chance = random.Random(seed)
+        served: dict[str, Any] = self.chance.choice([LOADS, RESUMES, {**LOADS, **RESUMES}, {}])
+        self.talk = CoreConversation(modes=Modes(load=self.chance.choice(modes), resume=self.chance.choice(modes)))
+        self.talk.initialize(served)
+        self.talk.stored["s"] = SimulatedSession(says=PAST)
+        self.pending: dict[str, deque[RelayEffect | str]] = {CLIENT: deque(), AGENT_PUMP: deque()}
+        """What each thread has to perform. A text: the session of which it decides on what waited."""
+        self.current = CLIENT
+        self.to_agent: list[dict[str, Any]] = []
+        self.to_client: list[dict[str, Any]] = []
+        self.ids: list[int] = []
+        self._said_count = 0
+        self._answered: set[int] = set()
+        self._performs = self.talk._next
+        self.talk._passed = lambda *said: None  # type: ignore[method-assign]
+        self.talk._perform = lambda effects, step: self._add(effects)  # type: ignore[method-assign]
+
+    def _add(self, effects: list[RelayEffect]) -> None:
+        self.pending.setdefault(self.current, deque()).extendleft(effects[::-1])
+
+    def list_busy(self) -> list[str]:
+        return [thread for thread, effects in self.pending.items() if effects]
+
+    def perform_one(self, thread: str) -> None:
+        self.current, step = thread, Step()
+        effect = self.pending[thread].popleft()
+        if isinstance(effect, str):
+            lines = self.talk.core.waiting_requests.take_next(effect)
+            self._add(self.talk._decide(LinesRead(Peer.CLIENT, lines), step))
+            return
+        if isinstance(effect, DecideWaiting):
+            self.pending[f"waiting requests {len(self.pending)}"] = deque([effect.session_id])
+            return
+        if isinstance(effect, Forward):
+            messages = self.to_agent if effect.to is Peer.AGENT else self.to_client
+            messages.extend(map(json.loads, effect.data.splitlines()))
+        self._add(self._performs(effect, step))
+
+    def let_client_say(self) -> None:
+        self._said_count += 1
+        number = self._said_count
+        session = {"sessionId": "s", "number": number}
+        kinds: dict[str, tuple[int, Any]] = {
+            "load": (36, load(number, "s")),
+            "resume": (8, resume(number, "s")),
+            "prompt": (16, prompt(number, "s")),
+            "mode": (10, request(number, "session/set_mode", session)),
+            "ask": (4, request(number, "_x/ask", session)),
+            "note": (10, notification("_x/note", session)),
+            "cancel turn": (6, notification("session/cancel", {"sessionId": "s"})),
+            "cancel": (9, cancel(self.chance.choice(self.ids or [0]))),
+            "close": (2, request(number, "session/close", session)),
+            "delete": (1, delete(number, "s")),
+        }
+        weights, messages = zip(*kinds.values(), strict=True)
+        message = self.chance.choices(messages, weights)[0]
+        self.ids += [number] if "id" in message else []
+        self.current = CLIENT
+        self.talk.client.say(message)
+
+    def let_agent_answer(self) -> bool:
+        """The agent answers the oldest request. Returns whether there is one."""
+        asked = [
+            (index, message)
+            for index, message in enumerate(self.to_agent)
+            if "id" in message and "method" in message and index not in self._answered
+        ]
+        if not asked or self.pending[AGENT_PUMP]:
+            return False
+        index, message = asked[0]
+        self._answered.add(index)
+        id, method = message["id"], message["method"]
+        replay = self.chance.choice(REPLAYS) if method == "session/load" else []
+        results = {"session/prompt": {"stopReason": "end_turn"}, "session/new": {"sessionId": f"new {id}"}}
+        answer = result(id, results.get(method, {}))
+        if self.chance.random() < 0.15:
+            answer = self.chance.choice([error(id, -32603), error(id, -32002, "Session not found: s")])
+        self.current = AGENT_PUMP
+        self.talk.agent.say(*replay, answer)
+        return True
+
+    def show_past(self) -> bool:
+        """The past is shown, in one go: the client's output is held. Returns whether it was to be."""
+        if not self.talk.being_shown:
+            return False
+        id = self.chance.choice(self.talk.being_shown)
+        self.current = f"show past {id}"
+        self.talk.end_past_by_id(id)
+        while self.pending.get(self.current):
+            self.perform_one(self.current)
+        return True
+
+    def run(self) -> None:
+        for _ in range(self.chance.randint(10, 80)):
+            busy, choice = self.list_busy(), self.chance.random()
+            if busy and choice < 0.6:
+                self.perform_one(self.chance.choice(busy))
+            elif choice < 0.8 and not self.pending[CLIENT]:
+                self.let_client_say()
+            elif choice < 0.93:
+                self.let_agent_answer()
+            else:
+                self.show_past()
+
+    def finish(self) -> None:
+        """Until nothing is left to do."""
+        while True:
+            if busy := self.list_busy():
+                self.perform_one(self.chance.choice(busy))
+            elif not (self.let_agent_answer() or self.show_past()):
+                return
+
+    def end_agent(self) -> None:
+        """The agent ends: the pumps and the threads that show the past have come to their end, others have not."""
+        while self.show_past() or self.pending[AGENT_PUMP] or self.pending[CLIENT]:
+            for pump in (AGENT_PUMP, CLIENT):
+                while self.pending[pump]:
+                    self.perform_one(pump)
+        self.current = "the rest"
+        self.talk.end_agent()
+        while busy := self.list_busy():
+            self.perform_one(self.chance.choice(busy))
+
+    def check(self) -> None:
+        answers = [message["id"] for message in self.to_client if "method" not in message]
+        assert sorted(answers) == self.ids, "each request gets one answer"
+        numbers = [
+            message["id"] if isinstance(message.get("id"), int) else message.get("params", {}).get("number")
+            for message in self.to_agent
+        ]
+        first = list(dict.fromkeys(number for number in numbers if number is not None))  # a prompt may be sent again
+        assert first == sorted(first), "the agent gets all in order"
+        assert not self.talk.core.waiting_requests
+
+
+@pytest.mark.parametrize("modes", [[AUTO], [AUTO, STORE, AGENT]], ids=["as usual", "all modes"])
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_each_request_is_answered_once_and_the_agent_gets_all_in_order(first: int, modes: list[Mode]) -> None:
+    for seed in range(first, first + 100):
+        threads = Threads(seed, modes)
+        threads.run()
+        threads.finish()
+        try:
+            threads.check()
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}") from failure
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_each_request_is_answered_once_also_if_the_agent_ends(first: int) -> None:
+    for seed in range(first, first + 100):
+        threads = Threads(seed, [AUTO, STORE, AGENT])
+        threads.run()
+        threads.end_agent()
+        try:
+            threads.check()
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed}") from failure
