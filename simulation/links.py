@@ -20,7 +20,7 @@ from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import T, WriterJob
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
-from acp_proxy.run.find_session import ReplayOptions
+from acp_proxy.run.find_session import ShowOptions
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
 from simulation.agent import Agent, Message, line_of
@@ -113,7 +113,7 @@ class Proxied(Link):
             from_agent=self._from_agent,
             to_agent=self._agent_output,
             warn=self.warnings.append,
-            replay=ReplayOptions(replay, TOOL_LIMIT),
+            replay=ShowOptions(replay, TOOL_LIMIT),
         )
         self._relay.start()
 

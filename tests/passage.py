@@ -25,7 +25,7 @@ from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.replayer import TOOL_LIMIT
-from acp_proxy.run.find_session import ReplayOptions
+from acp_proxy.run.find_session import ShowOptions
 from acp_proxy.run.output import STDERR
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
@@ -68,7 +68,7 @@ class Passage:
             from_agent=from_agent,
             to_agent=self._heard_by[Peer.AGENT].speaking_end,
             warn=self._warnings.append,
-            replay=ReplayOptions("compact", TOOL_LIMIT),
+            replay=ShowOptions("compact", TOOL_LIMIT),
         )
         self._ended = False
         self._cleanup = ExitStack()

@@ -140,9 +140,9 @@ IN_SCHEMAS = [kind for kind in KINDS if kind.name != update_kinds.HISTORY_TRUNCA
 @pytest.mark.parametrize("kind", IN_SCHEMAS, ids=lambda kind: kind.name)
 def test_the_page_says_what_the_table_of_kinds_says(kind: UpdateKind) -> None:
     in_one, in_two, one, two = rows("Kinds of updates")[kind.name]
-    assert (bool(in_one), bool(in_two)) == (kind.v1 is not None, kind.v2 is not None)
+    assert (bool(in_one), bool(in_two)) == (kind.form_v1 is not None, kind.form_v2 is not None)
     gate = f"gated by `{'.'.join(kind.needs)}`; " if kind.needs else ""
-    for said, replay, before in ((one, kind.v1, gate), (two, kind.v2, "")):
+    for said, replay, before in ((one, kind.form_v1, gate), (two, kind.form_v2, "")):
         expected = f"recorded; {before}{REPLAYED[replay]}" if replay is not None else ""
         assert said == expected or said.startswith(f"{expected}; "), f"docs/protocol.md: {kind.name}: {expected}"
 

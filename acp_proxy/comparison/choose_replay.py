@@ -30,10 +30,10 @@ class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
     client that wants the past, and the reason in words.
 
-    The rows are in the order in which the code below and ``proxy/load`` ask: the first that fits holds. Only doctor
-    reads it from here: of two rows with one number, it reports the later. The numbers are frozen: transcripts have
-    them, and older versions read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then
-    no transcript notes it.
+    The rows are in the order in which the code below and ``proxy/load`` ask: the first that fits holds. Doctor's
+    ``find_rule`` depends on that order too: of two rows with one number, it reports the later. The numbers are frozen:
+    transcripts have them, and older versions read those; 0 and 4 stand for two rules each. A new rule gets a new
+    number, or None: then no transcript notes it.
     """
 
     # Applied by ``proxy/load``, whatever was planned: what is sent, for example, cannot be taken back.

@@ -3,9 +3,9 @@
 To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
 shown as JSON, so a new kind of the protocol works before anybody has added it. The comparison, the replays and the
 views ask the row what a kind is about and how it is compared and replayed, so a row is enough for the agent's words and
-thoughts, for state, and for what is replayed as it came. A kind of user messages, what is merged by an id, such as a
-new kind of call, and a new form of plans need code too (docs/architecture.md, "Where to add"). docs/protocol.md has the
-same table for users, and a test compares the two.
+thoughts, whole or in chunks, for state of which nothing follows, and for what is replayed as it came. What needs code
+too is in docs/architecture.md, "Where to add". docs/protocol.md has the same table for users, and a test compares the
+two.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """
@@ -41,7 +41,7 @@ SESSION_INFO_BYTES = b'"session_info_update"'
 """Bytes that every update with a title contains."""
 USER_BYTES = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
-STATE = "state_update"
+WORK_STATE = "state_update"
 HISTORY_TRUNCATED = "history_truncated"
 
 
@@ -100,7 +100,7 @@ class Form(enum.Enum):
 class UpdateKind(Struct, frozen=True):
     """One row.
 
-    ``v1``, ``v2``: how it is replayed to a client of that version; None if the version does not have it.
+    ``form_v1``, ``form_v2``: how it is replayed to a client of that version; None if the version does not have it.
     ``needs``: the path of the client capability without which a client of version 1 must not get it.
     ``chunk``: the kind of the chunks of a message that this kind sends as a whole.
     """
@@ -108,8 +108,8 @@ class UpdateKind(Struct, frozen=True):
     name: str
     role: Role
     compared_by: ComparedBy
-    v1: Form | None
-    v2: Form | None
+    form_v1: Form | None
+    form_v2: Form | None
     needs: tuple[str, ...] = ()
     chunk: str | None = None
 
@@ -146,7 +146,7 @@ KINDS = (
     UpdateKind(CONFIG_OPTION, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
     UpdateKind(SESSION_INFO, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
     UpdateKind("notice", Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
-    UpdateKind(STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, Form.NEVER),
+    UpdateKind(WORK_STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, Form.NEVER),
     # A draft that no schema has yet: the agent has taken back a part of the conversation. It says what the past is now,
     # and is no part of it: as state, it is recorded and sent at once, not replayed, nor looked for in a replay. In the
     # transcript, it explains what is missing before it.
@@ -159,11 +159,11 @@ better than lost."""
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
 _STATE_KINDS = frozenset(kind.name for kind in KINDS if kind.role is Role.STATE)
-CALLS = frozenset(kind.name for kind in KINDS if kind.role is Role.CALL and kind.v1 is not None)
+CALLS = frozenset(kind.name for kind in KINDS if kind.role is Role.CALL and kind.form_v1 is not None)
 """The kinds about a tool call in version 1."""
 CHUNK_OF = {kind.name: kind.chunk for kind in KINDS if kind.chunk is not None}
 """Maps the kinds of whole messages, in version 2, to the kinds of their chunks."""
-CHUNKS = frozenset(kind.name for kind in KINDS if kind.v1 is Form.JOINED)
+CHUNKS = frozenset(kind.name for kind in KINDS if kind.form_v1 is Form.JOINED)
 """The kinds that add to a message of the user or the agent, or to a thought."""
 NEUTRAL = frozenset(
     kind.name for kind in KINDS if kind.compared_by in (ComparedBy.NEUTRAL_WORDS, ComparedBy.WHAT_FOLLOWS)
@@ -181,13 +181,13 @@ def find(name: str | None) -> UpdateKind:
 def find_v1_role(name: str | None) -> Role:
     """What an update is about, for readers of version 1: ``OTHER`` for a kind that only version 2 has."""
     row = find(name)
-    return row.role if row.v1 is not None else Role.OTHER
+    return row.role if row.form_v1 is not None else Role.OTHER
 
 
 def find_v2_role(name: str | None) -> Role:
     """What an update of version 2 is about: ``OTHER`` for a kind that only version 1 has."""
     row = find(name)
-    return row.role if row.v2 is not None else Role.OTHER
+    return row.role if row.form_v2 is not None else Role.OTHER
 
 
 def is_conversation(name: str | None) -> bool:

@@ -70,7 +70,7 @@ class V2Dialect(Dialect):
     capabilities_member, sessions_member, info_member = "capabilities", "session", "info"
     always_served = frozenset({"list", "load", "resume", "close"})
     needs_sessions = fills_titles = state_precedes_answer = True
-    work_state_bytes = b'"' + update_kinds.STATE.encode() + b'"'
+    work_state_bytes = b'"' + update_kinds.WORK_STATE.encode() + b'"'
     server_type = "stdio"
 
     def read_as_v1(self, message: Message) -> Message:
@@ -83,14 +83,14 @@ class V2Dialect(Dialect):
         return answer.error is None
 
     def read_work_state(self, update: object) -> str | None:
-        if acp.update_kind(update) != update_kinds.STATE:
+        if acp.update_kind(update) != update_kinds.WORK_STATE:
             return None
         if acp.text(update, "state") != "idle":
             return BUSY
         return FAILED if acp.text(update, "stopReason") == "error" else IDLE
 
     def encode_work_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
-        update = {"sessionUpdate": update_kinds.STATE, "state": "running" if is_busy else "idle"}
+        update = {"sessionUpdate": update_kinds.WORK_STATE, "state": "running" if is_busy else "idle"}
         return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:

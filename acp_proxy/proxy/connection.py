@@ -88,13 +88,13 @@ class Connection:
             self._aliases,
             self._copy_ids,
         )
-        self.waiting_requests = WaitingRequests(self._answerers, self._machine.open_loads, self._lookups)
+        self.waiting_requests = WaitingRequests(self._answerers, self._machine.loads, self._lookups)
         self._handover_filter = HandoverFilter(
             self._handovers,
             self._aliases,
             self._open_requests,
             self._session_entries.sessions,
-            self._machine.open_loads,
+            self._machine.loads,
         )
         # Other requests that acp-proxy serves.
         self._agent_list = AgentList(self._answerers, self._open_requests, self._session_entries)
@@ -119,7 +119,7 @@ class Connection:
             self._continuations,
         )
         self._message_entries = MessageEntries(
-            self._open_requests, self._session_entries, self._machine.open_loads.has_current_load
+            self._open_requests, self._session_entries, self._machine.loads.has_current_load
         )
         self.pass_through = PassThrough(
             self._session_entries,
@@ -138,12 +138,12 @@ class Connection:
     @property
     def holds_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
-        return self._machine.waiting_lines.are_too_much
+        return self._machine.held_lines.are_too_much
 
     def must_compare_first(self, past_shown: PastShown) -> bool:
         """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run`` must compare
         before it passes ``past_shown`` to ``handle``."""
-        return past_shown.is_uncompared and self._machine.waiting_lines.has_waiting_updates_of_replay(
+        return past_shown.is_uncompared and self._machine.held_lines.has_waiting_updates_of_replay(
             past_shown.request_id
         )
 
@@ -315,7 +315,7 @@ class Connection:
 
     def _handle_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        # First of all, since such an update may pass unparsed, too.
+        # First of all, so that nothing reads such a title.
         if self._session_entries.is_recording and any(HANDOVER_RECORD_BYTES in line for line in lines):
             lines = [remaining for line in lines if (remaining := handover_lines.without_title(line)) is not None]
         next_index, count = 0, len(lines)
@@ -373,7 +373,7 @@ class Connection:
                 return [amendment]
             case Notification(method=method, params=params):
                 session_id = (
-                    self._machine.waiting_lines.find_session_of_held_request(message)
+                    self._machine.held_lines.find_session_of_held_request(message)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
@@ -394,7 +394,7 @@ class Connection:
         return self._machine.send_in_order(session_id, own_messages.encode_update(session_id, update))
 
     def _handle_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
-        load = self._machine.open_loads.find_current(session_id) if session_id is not None else None
+        load = self._machine.loads.find_current(session_id) if session_id is not None else None
         if load is not None:
             return self._machine.handle_update(load, line, message)
         return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_entries.record(Peer.AGENT, message)]
@@ -435,7 +435,7 @@ class Connection:
         open_request = self._open_requests.take(Peer.CLIENT, message.id)
         if open_request is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._machine.open_loads.find_by_request(open_request.request)) is not None:
+        if (load := self._machine.loads.find_by_request(open_request.request)) is not None:
             if resent := self._lookups.ask_by_earlier_id(load, message):
                 return resent
             return [*self._machine.handle_answer(load, line, message), *self._message_entries.record_early_updates()]
@@ -508,7 +508,7 @@ class Connection:
                 *self._machine.send_in_order(session_id, line),
             ]
         refused_prompt = self._handovers.take_refused_prompt(session_id, id, message.error)
-        is_being_opened = self._machine.open_loads.is_being_opened(session_id)
+        is_being_opened = self._machine.loads.is_being_opened(session_id)
         if refused_prompt is not None and self._answerers.modes.handover != capabilities.NEVER and not is_being_opened:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
@@ -546,7 +546,7 @@ class Connection:
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"
                 effects += [Warn(text), own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, text)]
-            elif not self._machine.open_loads.answers(request):
+            elif not self._machine.loads.answers(request):
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [
             *self._machine.end(reason),

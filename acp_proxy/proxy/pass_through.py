@@ -103,8 +103,8 @@ class PassThrough:
         # Lines whose ids the other side knows by another name are rewritten, so they are parsed.
         if self._aliases or self._copy_ids:
             return False
-        # What the agent sends while a session is opened may have to wait for that.
-        if peer is Peer.AGENT and self._machine.open_loads:
+        # What the agent sends may have to wait for the answer to a load, or be compared until the turn after it ends.
+        if peer is Peer.AGENT and self._machine.loads:
             return False
         # What the client asks about a session may have to wait behind a load of that.
         if peer is Peer.CLIENT and self._waiting_requests:
@@ -157,7 +157,7 @@ class PassThrough:
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
         if machine.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
             self._parsed_if_contains += (machine.dialect.work_state_bytes,)
-        if machine.open_loads.has_current_load(session_id):  # in the turn after a load, it may begin a replay
+        if machine.loads.has_current_load(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (update_kinds.USER_BYTES,)
 
     def _means_nothing(self, message: Message, peer: Peer) -> bool:

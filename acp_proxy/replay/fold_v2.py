@@ -110,15 +110,15 @@ class V2Fold:
         is_plain = not params_members and "_meta" not in members
         message, call, terminal = (acp.text(update, name) for name in ("messageId", "toolCallId", "terminalId"))
         row = update_kinds.find(kind)
-        if row.v2 is Form.JOINED and message is not None:
+        if row.form_v2 is Form.JOINED and message is not None:
             self._add_message(kind, message, update, line, is_plain=is_plain and members.keys() <= _MESSAGE_MEMBERS)
-        elif row.v2 is Form.MERGED and row.role is Role.CALL and call is not None:
+        elif row.form_v2 is Form.MERGED and row.role is Role.CALL and call is not None:
             appended = members.get("content") if kind == update_kinds.TOOL_CALL_CHUNK else None
             self._merge((_CALL, call), members, appended, "content", line, is_plain=is_plain)
-        elif row.v2 is Form.MERGED and row.role is Role.TERMINAL and terminal is not None:
+        elif row.form_v2 is Form.MERGED and row.role is Role.TERMINAL and terminal is not None:
             data = v2_updates.decode_output(update) if kind == update_kinds.TERMINAL_CHUNK else None
             self._merge((_TERMINAL, terminal), members, data, "output", line, is_plain=is_plain)
-        elif row.v2 is Form.LAST_OF_TURN and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
+        elif row.form_v2 is Form.LAST_OF_TURN and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
             self._find_or_add((_PLAN, plan)).pieces = [line]
         else:
             self._find_or_add((kind, f"{len(self._folded_ids)}")).pieces.append(line)

@@ -236,7 +236,7 @@ class Replayer:
 
     def _add_update(self, update: Update) -> list[bytes]:
         if not update_kinds.is_conversation(update.kind):
-            if update_kinds.find(update.kind).v1 is Form.LAST:
+            if update_kinds.find(update.kind).form_v1 is Form.LAST:
                 self._latest_states[update.kind] = update.line
             return []
         if update.kind == update_kinds.USER_CHUNK:

@@ -140,12 +140,12 @@ class CompactSegment:
 
     def add(self, update: Update) -> list[bytes]:
         row = update_kinds.find(update.kind)
-        if row.v1 is Form.JOINED:
+        if row.form_v1 is Form.JOINED:
             self._add_chunk(update)
         elif row.role is Role.COMPACTION:
             self._add_compaction(update)
         else:
-            if row.v1 is Form.LAST_OF_TURN:
+            if row.form_v1 is Form.LAST_OF_TURN:
                 self._drop_plan()
                 self._plan_index = len(self._items)
             self._items.append(update.line)

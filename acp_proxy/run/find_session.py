@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # imported for the first load
     from acp_proxy.replay.replayer import Mode
 
 
-class ReplayOptions(Struct, frozen=True):
+class ShowOptions(Struct, frozen=True):
     """How a ``Replayer`` makes updates of the transcript. ``tool_limit``: bytes per tool call in mode ``compact``; 0:
     no limit. ``handover_record_size``: the most bytes of a handover record."""
 

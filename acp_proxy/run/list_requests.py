@@ -18,7 +18,7 @@ from acp_proxy.proxy.lists.jetbrains_index import IndexRows
 from acp_proxy.proxy.lists.list_lines import ListChanges
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
-from acp_proxy.run.changed_sessions import ChangedSessions
+from acp_proxy.run.index_queue import IndexQueue
 from acp_proxy.run.list_rows import encode_page, join_rows
 from acp_proxy.run.worker import TimedAnswers
 
@@ -33,10 +33,10 @@ _ARCHIVE_FILTERS = {list_lines.EXCLUDE: False, list_lines.ONLY: True, list_lines
 class ListRequests:
     """Serves one connection's lists."""
 
-    def __init__(self, recorder: Recorder, answers: TimedAnswers, changed_sessions: ChangedSessions) -> None:
+    def __init__(self, recorder: Recorder, answers: TimedAnswers, index_queue: IndexQueue) -> None:
         self._recorder = recorder
         self._answers = answers
-        self._changed_sessions = changed_sessions
+        self._changed_sessions = index_queue
 
     def list_sessions(self, effect: ListSessions) -> None:
         self._changed_sessions.start_sync_round()  # for the next list, and for loads

@@ -12,7 +12,7 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ComparePast, FindSession, RelayEffect, ShowPast
 from acp_proxy.proxy.events import Event, PastCompared, PastShown, SessionFound
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.run.find_session import ReplayOptions, find_session
+from acp_proxy.run.find_session import ShowOptions, find_session
 from acp_proxy.run.output import Output
 from acp_proxy.transcript.reader import TranscriptReader
 
@@ -28,7 +28,7 @@ class LoadRequests:
         self,
         recorder: Recorder,
         client_output: Output,
-        options: ReplayOptions,
+        options: ShowOptions,
         deciding_lock: threading.Lock,
         decide_locked: Callable[[Event], list[RelayEffect]],
         on_end: Callable[[PastShown], bool],

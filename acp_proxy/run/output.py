@@ -108,7 +108,7 @@ class Output:
             if len(self._posted) == 1:
                 threading.Thread(target=self._deliver, name="post", daemon=True).start()
 
-    def wait_until_recorded(self, seconds: float | None = None) -> bool:
+    def wait_until_written(self, seconds: float | None = None) -> bool:
         """Wait until everything posted is written, for at most ``seconds``. Returns whether it is."""
         with self._post_condition:
             return self._post_condition.wait_for(lambda: not self._posted, seconds)

@@ -59,7 +59,7 @@ from acp_proxy.proxy.events import (
     SessionFound,
 )
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.run.find_session import ReplayOptions
+from acp_proxy.run.find_session import ShowOptions
 from acp_proxy.run.idle_work import IdleWork
 from acp_proxy.run.load_requests import LoadRequests
 from acp_proxy.run.output import Output, stderr
@@ -86,7 +86,7 @@ class Relay:
         from_agent: int,
         to_agent: int,
         warn: Callable[[str], None],
-        replay: ReplayOptions,
+        replay: ShowOptions,
         idle_seconds: float | None = None,
         compresses: bool = True,
     ) -> None:
@@ -144,7 +144,7 @@ class Relay:
     def start_sync_round(self) -> None:
         """Start a round of sync, if the user has set that up."""
         if self._store_requests is not None:
-            self._store_requests.changed_sessions.start_sync_round()
+            self._store_requests.index_queue.start_sync_round()
 
     @property
     def client_is_gone(self) -> bool:
@@ -182,7 +182,7 @@ class Relay:
         """
         if self._load_requests is not None:
             self._load_requests.join()
-        self._client_output.wait_until_recorded()
+        self._client_output.wait_until_written()
         self._perform_all(self._decide(AgentEnded(reason, advice)))
         if self._recorder is not None:
             self._recorder.finish()
@@ -191,7 +191,7 @@ class Relay:
         """Let the store's remaining work run, for at most ``seconds``."""
         if self._store_requests is not None:
             self._store_requests.finish(seconds)
-            self._client_output.wait_until_recorded(seconds)
+            self._client_output.wait_until_written(seconds)
         if self._recorder is not None:
             self._recorder.end(seconds)
         if self._idle_work is not None:

@@ -19,7 +19,7 @@ from acp_proxy.proxy.capabilities import Settings, read_modes
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.agent_process import AgentProcess
-from acp_proxy.run.find_session import ReplayOptions
+from acp_proxy.run.find_session import ShowOptions
 from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay
 from acp_proxy.run.shutdown import supervise
@@ -104,7 +104,7 @@ def build(
         from_agent=from_agent,
         to_agent=to_agent,
         warn=masking_warn,
-        replay=ReplayOptions(
+        replay=ShowOptions(
             mode,
             options.parse_size(values["replay-tool-limit"]),
             options.parse_handover_record_size(values["record-size"]),

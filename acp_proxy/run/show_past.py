@@ -29,7 +29,7 @@ from acp_proxy.replay.replayer import FOLDED_PAGE, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.run.compare_replay import compare_replay
-from acp_proxy.run.find_session import OpenedTranscript, ReplayOptions
+from acp_proxy.run.find_session import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import ACP_V1, Entry, Header
@@ -50,7 +50,7 @@ class ShowPastThread:
         self,
         session_id: str,
         transcript: OpenedTranscript,
-        options: ReplayOptions,
+        options: ShowOptions,
         client_output: Output,
         on_end: Callable[[PastShown], bool],
         warn: Callable[[str], None],
@@ -134,9 +134,9 @@ class ShowPastThread:
         try:
             yield
         except OSError as problem:
-            self._warn(f"a replay ended early: {errno_name(problem)}")
+            self._warn(f"showing the transcript ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
-            self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
+            self._warn(f"internal error, showing the transcript ended early: {type(bug).__name__}: {bug}")
 
     def _begin_replayer(self, effect: ShowPast, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""

@@ -22,7 +22,7 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import WriterJob
-from acp_proxy.run.changed_sessions import ChangedSessions
+from acp_proxy.run.index_queue import IndexQueue
 from acp_proxy.run.list_requests import ListRequests
 from acp_proxy.run.output import Output
 from acp_proxy.run.worker import TimedAnswers, Worker
@@ -39,9 +39,9 @@ class StoreRequests:
         self._warn = warn
         self._worker = Worker(warn)
         self._answers = TimedAnswers(self._worker, client_output)
-        self.changed_sessions = ChangedSessions(recorder, self._worker, warn)
-        self.lists = ListRequests(recorder, self._answers, self.changed_sessions)
-        recorder.on_session_changed = self.changed_sessions.add
+        self.index_queue = IndexQueue(recorder, self._worker, warn)
+        self.lists = ListRequests(recorder, self._answers, self.index_queue)
+        recorder.on_session_changed = self.index_queue.add
 
     def start(self) -> None:
         self._worker.start()

@@ -242,7 +242,7 @@ class Messages:
 
     def _add_update(self, start: int, end: int, update: object) -> None:
         kind, id = acp.update_kind(update), acp.text(update, "messageId")
-        if kind == update_kinds.STATE and versions.V2.read_work_state(update) != versions.BUSY:
+        if kind == update_kinds.WORK_STATE and versions.V2.read_work_state(update) != versions.BUSY:
             self._end_turn(end)
         if kind is None or not update_kinds.is_conversation(kind):
             return

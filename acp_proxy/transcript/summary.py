@@ -149,7 +149,7 @@ class Summary(Struct):
             self._add_info(update)
         elif kind == update_kinds.USAGE:
             self.usage.add_update(entry, update)
-        elif kind == update_kinds.STATE:
+        elif kind == update_kinds.WORK_STATE:
             self._add_state(entry, update)
         elif update_kinds.is_conversation(kind):
             self.last = entry.at

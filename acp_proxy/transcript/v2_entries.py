@@ -280,7 +280,7 @@ class V2AsV1:
         kind = acp.update_kind(update)
         if method != acp.UPDATE or kind is None:
             return [entry]
-        if kind == update_kinds.STATE:
+        if kind == update_kinds.WORK_STATE:
             return self._add_state(entry, update)
         if not update_kinds.is_conversation(kind):
             return [entry]

@@ -10,7 +10,7 @@ from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.replayer import TOOL_LIMIT
-from acp_proxy.run.find_session import ReplayOptions
+from acp_proxy.run.find_session import ShowOptions
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.waiting import SECONDS
@@ -107,7 +107,7 @@ class RelayConversation:
             from_agent=self.agent.relay_reads_from,
             to_agent=self.agent.relay_writes_to,
             warn=self.warnings.append,
-            replay=ReplayOptions("compact", TOOL_LIMIT),
+            replay=ShowOptions("compact", TOOL_LIMIT),
             idle_seconds=idle_seconds,
         )
         self.relay.start()

@@ -136,4 +136,4 @@ def test_the_agents_replay_is_shown_if_it_cannot_be_compared(tmp_path: Path) -> 
     finally:
         talk.end()
     assert any(b"as the agent tells it" in line for line in talk.editor.lines)
-    assert "a replay ended early: EIO" in talk.warnings
+    assert "showing the transcript ended early: EIO" in talk.warnings

@@ -97,10 +97,10 @@ def test_posted_messages_wait_for_the_end_of_a_long_line_and_block_nothing(pipe:
         pipe.output.post(b"ours\n")
         pipe.output.post(b"ours again\n")
         pipe.output.write_locked(b"ng\n")
-    assert pipe.output.wait_until_recorded(SECONDS)
+    assert pipe.output.wait_until_written(SECONDS)
     pipe.output.write(b"next\n")
     pipe.output.post(b"ours\n")
-    assert pipe.output.wait_until_recorded(SECONDS)
+    assert pipe.output.wait_until_written(SECONDS)
     assert pipe.read_all() == b"long\nours\nours again\nnext\nours\n"
 
 
@@ -109,7 +109,7 @@ def test_posting_to_a_peer_that_does_not_read_blocks_only_beyond_a_limit(pipe: P
     line = b"x" * (POSTED_LIMIT // 4 - 1) + b"\n"  # more than it holds
     for _ in range(4):
         pipe.output.post(line)
-    assert not pipe.output.wait_until_recorded(0)
+    assert not pipe.output.wait_until_written(0)
     pipe.output.post(line, math.inf)
     fifth = threading.Thread(target=pipe.output.post, args=(line,))
     fifth.start()
@@ -119,7 +119,7 @@ def test_posting_to_a_peer_that_does_not_read_blocks_only_beyond_a_limit(pipe: P
     while left:
         left -= len(os.read(pipe.reading, 65536))
     fifth.join(SECONDS)
-    assert pipe.output.wait_until_recorded(SECONDS)
+    assert pipe.output.wait_until_written(SECONDS)
 
 
 def test_messages_posted_to_a_peer_that_goes_are_dropped() -> None:
@@ -128,7 +128,7 @@ def test_messages_posted_to_a_peer_that_goes_are_dropped() -> None:
         pipe.output.post(b"x" * MORE_THAN_A_PIPE_HOLDS, math.inf)
     os.read(pipe.reading, 1)  # the first is under way
     os.close(pipe.reading)
-    assert pipe.output.wait_until_recorded(SECONDS)
+    assert pipe.output.wait_until_written(SECONDS)
     assert pipe.gone == [None]
     os.close(pipe.writing)
 

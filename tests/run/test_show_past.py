@@ -13,7 +13,7 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ShowPast
 from acp_proxy.proxy.events import PastShown
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
-from acp_proxy.run.find_session import OpenedTranscript, ReplayOptions
+from acp_proxy.run.find_session import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.run.show_past import ShowPastThread
 from acp_proxy.transcript import file_format
@@ -58,7 +58,7 @@ def make_thread(
     return ShowPastThread(
         transcript_lines.SESSION,
         OpenedTranscript(transcript_lines.SESSION, TranscriptReader(path), title=None),
-        ReplayOptions(mode, TOOL_LIMIT),
+        ShowOptions(mode, TOOL_LIMIT),
         to_client,
         end,
         warnings.append,

@@ -7,8 +7,8 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.handover.handovers import Handovers
-from acp_proxy.proxy.load.open_loads import OpenLoads
-from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
+from acp_proxy.proxy.load.held_lines import HELD_LIMIT
+from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.tracked_sessions import TrackedSessions
 
@@ -25,13 +25,13 @@ class HandoverFilter:
         aliases: Aliases,
         open_requests: OpenRequests,
         sessions: TrackedSessions,
-        open_loads: OpenLoads,
+        loads: Loads,
     ) -> None:
         self._handovers = handovers
         self._aliases = aliases
         self._open_requests = open_requests
         self._sessions = sessions
-        self._open_loads = open_loads
+        self._loads = loads
         self._unnamed_session_updates = UnnamedSessionUpdates()
 
     def filter(self, line: bytes, message: Message) -> VisibleLines:
@@ -84,7 +84,7 @@ class HandoverFilter:
         The client does not know that id, so it must not see the updates before that."""
         if not self._handovers.is_asking:
             return False
-        return session_id not in self._sessions and not self._open_loads.has_current_load(session_id)
+        return session_id not in self._sessions and not self._loads.has_current_load(session_id)
 
 
 class UnnamedSessionUpdates:

@@ -1,6 +1,6 @@
 """A load as data: a request to open a session, and what belongs to it until everything that the agent sent is settled.
 
-``load_plan`` decides before how it is served, ``load_machine`` does everything with it, ``open_loads`` finds it, and
+``load_plan`` decides before how it is served, ``load_machine`` does everything with it, ``loads`` finds it, and
 ``load_states`` says who changes what of it.
 """
 

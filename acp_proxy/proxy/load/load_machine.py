@@ -29,6 +29,7 @@ from acp_proxy.proxy.events import PastCompared, PastShown
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handovers import Handovers
+from acp_proxy.proxy.load.held_lines import HELD_LIMIT, HeldLines
 from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import FORKED
 from acp_proxy.proxy.load.load_states import (
@@ -40,9 +41,8 @@ from acp_proxy.proxy.load.load_states import (
     LoadEvent,
     LoadState,
 )
-from acp_proxy.proxy.load.open_loads import OpenLoads
+from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.load.unsettled_updates import UnsettledUpdates
-from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
 from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.transcript.file_format import NoteType
 
@@ -59,11 +59,9 @@ class LoadMachine:
         """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
         self.dialect = versions.V1
         """The connection's version of the protocol."""
-        self.open_loads = OpenLoads()
-        self.waiting_lines = WaitingLines(self.open_loads)
-        self.unsettled_updates = UnsettledUpdates(
-            session_entries, self.open_loads, self.waiting_lines, self._send_or_hold_line
-        )
+        self.loads = Loads()
+        self.held_lines = HeldLines(self.loads)
+        self.unsettled_updates = UnsettledUpdates(session_entries, self.loads, self.held_lines, self._send_or_hold_line)
         self._session_entries = session_entries
         self._handovers = handovers
         self._continuations = continuations
@@ -123,27 +121,27 @@ class LoadMachine:
             case Action.RELEASE_TURN:
                 return self.unsettled_updates.release_turn_of_load(load)
             case Action.FORGET:
-                self.open_loads.forget(load)
+                self.loads.forget(load)
                 return []
             case _:
                 assert_never(action)
 
     # --- requests to open a session
 
-    def follow(self, load: Load) -> list[Effect]:
+    def begin_asked(self, load: Load) -> list[Effect]:
         """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
-        self.open_loads.add(load)
+        self.loads.add(load)
         if load.refused_prompt is not None:
             _add_unechoed(load, load.refused_prompt[0])
-        for other in self.open_loads.list_earlier(load):
+        for other in self.loads.list_earlier(load):
             if other.state in SKIPPABLE_STATES:
                 load.other_replays.expect_of_cancelled(other.request.id, len(other.uncompared.items))
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
-    def show_transcript(self, load: Load) -> list[Effect]:
+    def begin_unasked(self, load: Load) -> list[Effect]:
         """Answer a load for which the agent is not asked with the transcript. What the session's agent sends meanwhile
         is new, and follows it."""
-        self.open_loads.add(load)
+        self.loads.add(load)
         load.answer_line = jsonrpc.encode_result(
             load.request.id, self._session_entries.sessions.find_answer(load.session_id)
         )
@@ -156,19 +154,19 @@ class LoadMachine:
         or new."""
         load = Load(request, session_id, FORKED, has_transcript=True, is_answered_to_client=True)
         load.uncompared.replace([(raw + b"\n", False) for raw in raw_updates])
-        self.open_loads.add_unsettled(load)
+        self.loads.add_unsettled(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
         id = jsonrpc.read_cancelled_id(message)
-        load = self.open_loads.find_by_id(id) if id is not None else None
+        load = self.loads.find_by_id(id) if id is not None else None
         if id is None or load is None or load.refused_prompt is not None:
             return []
         return self._move(load, LoadEvent.CANCEL_REQUESTED)
 
     def handle_reserved_output(self, request_id: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
-        load = self.open_loads.find_by_id(request_id)
+        load = self.loads.find_by_id(request_id)
         return self._move(load, LoadEvent.OUTPUT_RESERVED) if load is not None else []
 
     # --- the agent's answer
@@ -186,7 +184,7 @@ class LoadMachine:
         load.answer_line = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
         cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
-        for other in self.open_loads.list_earlier(load):
+        for other in self.loads.list_earlier(load):
             if other.state in SKIPPABLE_STATES:  # the agent will not answer it, and what came for it was for this one
                 cancelled_lines[other.request.id] = other.uncompared.take()
                 effects += self._move(other, LoadEvent.OVERTAKEN)
@@ -195,7 +193,7 @@ class LoadMachine:
             return effects + self._move(load, event)
         load.uncompared.replace(load.other_replays.separate(load.uncompared.items, cancelled_lines))
         load.first_line = load.other_replays.find_first_line(load.uncompared.items)
-        for other in self.open_loads.list_of_session(load.session_id):
+        for other in self.loads.list_of_session(load.session_id):
             if other is not load:
                 other.other_replays.expect_rest(load.first_line)
                 other.other_replays.follows_answer = True
@@ -290,9 +288,9 @@ class LoadMachine:
 
     def handle_past_shown(self, past_shown: PastShown) -> list[Effect]:
         """``run`` has compared and shown the past."""
-        load = self.open_loads.find_by_id(past_shown.request_id)
+        load = self.loads.find_by_id(past_shown.request_id)
         if load is None or load.state not in SHOWING_STATES:  # cancelled, or the id came again
-            for cancelled in self.open_loads.list_unsettled():
+            for cancelled in self.loads.list_unsettled():
                 if cancelled.request.id == past_shown.request_id:
                     self._continuations.keep_handover_record(cancelled, past_shown)
             return []
@@ -328,7 +326,7 @@ class LoadMachine:
 
     def handle_past_compared(self, past_compared: PastCompared) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
-        for load in [*self.open_loads.list_unsettled(), *self.open_loads.list_open()]:
+        for load in [*self.loads.list_unsettled(), *self.loads.list_open()]:
             if (load.request.id, load.session_id) == (past_compared.request_id, past_compared.session_id):
                 load.uncompared.drop()
                 if load.compared is not None:
@@ -367,15 +365,13 @@ class LoadMachine:
         """The client has its answer. What the agent sends until the next prompt may be of the past, so the load is
         unsettled now; but it is over if the agent was not asked, or if it was cancelled and another one is open, to
         which that belongs."""
-        self.open_loads.set_answered_to_client(load)
-        others = self.open_loads.list_of_session(load.session_id)
+        self.loads.remove_open(load)
+        others = self.loads.list_of_session(load.session_id)
         if load.plan.sends is None or any(other.state not in ABANDONED_STATES for other in others):
             return self._move(load, LoadEvent.MUST_SETTLE)
         effects = self._end_earlier(load)
         oldest = (
-            self.open_loads.add_unsettled(load)
-            if not self._session_entries.sessions.is_deleted(load.session_id)
-            else None
+            self.loads.add_unsettled(load) if not self._session_entries.sessions.is_deleted(load.session_id) else None
         )
         if oldest is not None:
             oldest.uncompared.drop()
@@ -385,7 +381,7 @@ class LoadMachine:
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, or the agent's end."""
         is_in_turn = self._session_entries.sessions.is_in_turn(load.session_id)
-        is_unsettled = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
+        is_unsettled = load.state is LoadState.ANSWERED and self.loads.find_unsettled(load.session_id) is load
         if not is_unsettled or not (is_in_turn or self._has_agent_ended):
             return []
         if first := self.unsettled_updates.release_and_compare(load.session_id):
@@ -396,7 +392,7 @@ class LoadMachine:
     def record_new(self, session_id: str) -> list[Effect]:
         """The session is opened again: record what is new until now, unless its last replay is cut in the middle. Then
         nobody knows what is new, and the next replay has it too."""
-        load = self.open_loads.find_unsettled(session_id)
+        load = self.loads.find_unsettled(session_id)
         if load is None or load.state is not LoadState.ANSWERED or load.compared is None:
             return []
         if load.compared.comparison.is_in_middle:
@@ -408,7 +404,7 @@ class LoadMachine:
 
         If the last replay is cut in the middle, nobody knows what is new in it. That is left to the next load, whose
         replay shows it, and the last one is kept until the client has the answer to that."""
-        load = self.open_loads.find_unsettled(next_load.session_id)
+        load = self.loads.find_unsettled(next_load.session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return self.settle_session(next_load.session_id)
         next_load.other_replays.expect_rest(load.first_line)
@@ -422,7 +418,7 @@ class LoadMachine:
 
     def _end_earlier(self, load: Load) -> list[Effect]:
         """The client has its answer to a load: end the session's earlier one, if that was kept."""
-        earlier = self.open_loads.find_unsettled(load.session_id)
+        earlier = self.loads.find_unsettled(load.session_id)
         if earlier is None or earlier is load:
             return []
         if not load.is_cancelled:
@@ -439,17 +435,17 @@ class LoadMachine:
 
     def settle_session(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
-        load = self.open_loads.find_unsettled(session_id)
+        load = self.loads.find_unsettled(session_id)
         return self._move(load, LoadEvent.MUST_SETTLE) if load is not None else []
 
     def handle_prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
         effects: list[Effect] = []
-        for load in self.open_loads.list_of_session(session_id):
+        for load in self.loads.list_of_session(session_id):
             _add_unechoed(load, prompt)
             if load.uncompared or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
-        unsettled_load = self.open_loads.find_unsettled(session_id)
+        unsettled_load = self.loads.find_unsettled(session_id)
         if unsettled_load is not None:
             effects += self.unsettled_updates.release_turn_of_load(unsettled_load)
             _add_unechoed(unsettled_load, prompt)
@@ -462,27 +458,27 @@ class LoadMachine:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
         if self._session_entries.sessions.is_in_turn(session_id):
             return []
-        load = self.open_loads.find_unsettled(session_id)
-        loads = [*self.open_loads.list_of_session(session_id), *([load] if load is not None else [])]
+        load = self.loads.find_unsettled(session_id)
+        loads = [*self.loads.list_of_session(session_id), *([load] if load is not None else [])]
         self._handovers.stop_expecting_handover_record(session_id)
         return [effect for each in loads for effect in self._move(each, LoadEvent.TURN_ENDED)]
 
     def forget_session(self, session_id: str) -> list[Effect]:
         """The session was deleted: stop showing its past, and forget its load."""
         self._handovers.forget_session(session_id)
-        load = self.open_loads.find_unsettled(session_id)
+        load = self.loads.find_unsettled(session_id)
         effects = self._move(load, LoadEvent.DROPPED) if load is not None else []
-        return [*effects, *(StopShowingPast(load.request.id) for load in self.open_loads.list_of_session(session_id))]
+        return [*effects, *(StopShowingPast(load.request.id) for load in self.loads.list_of_session(session_id))]
 
     def end(self, reason: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""
         self._has_agent_ended = True
         effects: list[Effect] = []
-        for load in self.open_loads.list_open():
+        for load in self.loads.list_open():
             if load.awaits_agents_answer:
                 load.answer_line = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._move(load, LoadEvent.ENDED)
-        for load in self.open_loads.list_unsettled():
+        for load in self.loads.list_unsettled():
             effects += self._apply_earlier_events(load) or self._move(load, LoadEvent.ENDED)
         self._handovers.forget_asked()
         return effects
@@ -492,7 +488,7 @@ class LoadMachine:
     def takes_all_updates(self, session_id: str) -> bool:
         """Whether a load takes all updates of a session, since any may be of the past. In the turn after it, it takes
         only user messages, unless a replay still runs."""
-        load = self.open_loads.find_current(session_id) if self.open_loads else None
+        load = self.loads.find_current(session_id) if self.loads else None
         if load is None:
             return False
         in_turn = load.replay_in_turn
@@ -515,10 +511,10 @@ class LoadMachine:
                 load.uncompared.add(line, load.other_replays.follows_answer)
                 return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self.waiting_lines.remember(load, line, is_late=load.other_replays.follows_answer)
+                self.held_lines.remember(load, line, is_after_answer=load.other_replays.follows_answer)
                 return self._send_or_hold_line(load.session_id, line) if not load.hides_agents_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self.waiting_lines.remember(load, line, is_late=load.other_replays.follows_answer)
+                self.held_lines.remember(load, line, is_after_answer=load.other_replays.follows_answer)
                 return []
             case LoadState.SHOWING_PAST | LoadState.STOPPING:
                 load.after_answer.add(line, update)
@@ -540,14 +536,14 @@ class LoadMachine:
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(line, None)
-        if self.waiting_lines.find_holder(load.session_id) is None:
+        if self.held_lines.find_holder(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
 
     def send_in_order(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
-        is_held = self.waiting_lines.find_holder(session_id) is not None
+        is_held = self.held_lines.find_holder(session_id) is not None
         earlier_updates = [] if is_held else self.unsettled_updates.release_all_of_session(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
@@ -555,7 +551,7 @@ class LoadMachine:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
         the agent may need the client's answer to give its own. Nothing else comes before it if the client does not want
         the past."""
-        load = self.waiting_lines.find_holder(session_id)
+        load = self.held_lines.find_holder(session_id)
         if load is None or load.state is not LoadState.ASKED:
             return self.send_in_order(session_id, line)
         passes = load.uncompared and load.plan.wants_past
@@ -564,7 +560,7 @@ class LoadMachine:
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line, or hold it until after the answer to a load of its session that holds lines."""
-        holder = self.waiting_lines.find_holder(session_id)
+        holder = self.held_lines.find_holder(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.after_answer.add(line, None)
@@ -572,7 +568,7 @@ class LoadMachine:
 
     def _pass_if_flooded(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
-        if not self.waiting_lines.is_too_much_to_hold(load) or self.waiting_lines.drop_unneeded_replay(load):
+        if not self.held_lines.is_too_much_to_hold(load) or self.held_lines.drop_unneeded_replay(load):
             return []
         return self._move(load, LoadEvent.CANNOT_WAIT)
 
@@ -585,7 +581,7 @@ class LoadMachine:
             elif load.compared is not None:
                 lines += load.compared.sort_late(line, update)
             else:
-                self.waiting_lines.remember(load, line, is_late=True)
+                self.held_lines.remember(load, line, is_after_answer=True)
                 lines.append(line)
         return _send(lines)
 

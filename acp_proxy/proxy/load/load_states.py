@@ -1,13 +1,11 @@
 """The states of a load (a request to load, resume or fork a session), and the table of its transitions.
 
-Two rules hold for this package, whose code runs only under the lock on deciding (``Relay`` has it):
-
-- The constructor of a ``Load`` chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes,
-  and the ``state`` only in ``_move``, as ``TRANSITIONS`` says. What they hold is changed by three more: ``uncompared``
-  by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``UnsettledUpdates``, and echoed prompts are removed
-  from the latter by the ``ReplayInTurn`` that it calls.
-- What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
-  it is, and hold what the agent sent.
+This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
+chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
+``_move``, as ``TRANSITIONS`` says. What they hold is changed by three more: ``uncompared`` by ``HeldLines``,
+``compared`` and ``unechoed_prompts`` by ``UnsettledUpdates``, and echoed prompts are removed from the latter by the
+``ReplayInTurn`` that it calls. (What happened before is the state, where the next step depends on it alone; the other
+attributes say what kind of load it is, and hold what the agent sent.)
 
 A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
 

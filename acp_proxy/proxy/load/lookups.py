@@ -62,7 +62,7 @@ class Lookups:
 
     def is_in_use(self, id: RequestId) -> bool:
         """Whether an open load, or a request that is being looked up, has this id."""
-        return id in self._machine.open_loads or id in self._pending
+        return id in self._machine.loads or id in self._pending
 
     def is_looked_up(self, session_id: str) -> bool:
         """Whether a request about this session is being looked up."""
@@ -123,7 +123,7 @@ class Lookups:
 
         None: it passes unchanged and unnoticed.
         """
-        if self.is_in_use(request.id) or self._machine.open_loads.are_too_many:
+        if self.is_in_use(request.id) or self._machine.loads.are_too_many:
             return None
         plan = plan_passing(request.method, renames=False)
         return self._begin_load(line, Load(request, session_id, plan, has_transcript=True))
@@ -168,7 +168,7 @@ class Lookups:
             session = replace(session, agent_has_only_part=True)
         served, modes = self._answerers.served_by_agent, self._answerers.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
-        if plan is None or (not isinstance(plan, Refusal) and self._machine.open_loads.are_too_many):
+        if plan is None or (not isinstance(plan, Refusal) and self._machine.loads.are_too_many):
             return Refusal.TOO_MANY if self._answerers.serves_here(request.method) else plan_passing(request.method)
         return plan
 
@@ -176,7 +176,7 @@ class Lookups:
         self, line: bytes, request: Request, session_id: str, session: SessionFound, plan: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
-        session_loads = self._machine.open_loads.list_of_session(session_id)
+        session_loads = self._machine.loads.list_of_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
         if earlier_id is None and self._session_entries.sessions.exists_here(session_id):
             earlier_id = self._aliases.find_agent_id(session_id) or session_id
@@ -260,7 +260,7 @@ class Lookups:
             return [DecideLater(Peer.AGENT, [refusal])]
         new_request = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
         plan, refused_prompt = PROMPTED_ANEW, (prompt, refusal)
-        return self._machine.follow(
+        return self._machine.begin_asked(
             Load(new_request, load.session_id, plan, has_transcript=True, refused_prompt=refused_prompt)
         )
 
@@ -268,9 +268,9 @@ class Lookups:
         """Ask the agent to open a session, or for a new one in its place."""
         settle_effects = self._machine.leave_to_next_load(load)
         if load.plan.sends is None:
-            return [*settle_effects, *self._machine.show_transcript(load)]
+            return [*settle_effects, *self._machine.begin_unasked(load)]
         if load.plan.sends == acp.NEW:
-            return [*settle_effects, *self._machine.follow(load)]
+            return [*settle_effects, *self._machine.begin_asked(load)]
         try:
             request_effects = self._send_request(line, load)
         except ValueError as problem:
@@ -280,7 +280,7 @@ class Lookups:
                 CloseTranscript(id),
                 own_messages.refuse(id, jsonrpc.INVALID_PARAMS, f"params: {problem}"),
             ]
-        return [*settle_effects, *self._machine.follow(load), *request_effects]
+        return [*settle_effects, *self._machine.begin_asked(load), *request_effects]
 
     def _send_request(self, line: bytes, load: Load) -> list[Effect]:
         """Send the agent a load's request, with the method of its plan. ``line``: the client's. Raises ValueError."""

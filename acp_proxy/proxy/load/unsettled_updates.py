@@ -1,7 +1,7 @@
 """Handles what the agent sends about a session while it may still be the past that a load asked for.
 
-It comes *late*, between the client's answer to the load and the next prompt (in ``comparison``, from the agent's answer
-on), or in a turn, which may begin before any answer. What comes late is compared with the transcript, and what is new
+It comes *late*, between the client's answer to the load and the next prompt, or in a turn, which may begin before any
+answer. What comes late is compared with the transcript, and what is new
 in it is recorded when the load is settled. In a turn, an update is sent and recorded at once, unless it proves to be of
 a replay.
 """
@@ -14,31 +14,31 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import ComparePast, DecideLater, Effect, EndTurn, Forward
+from acp_proxy.proxy.load.held_lines import HeldLines
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_states import LoadState
-from acp_proxy.proxy.load.open_loads import OpenLoads
-from acp_proxy.proxy.load.waiting_lines import WaitingLines
+from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.session_entries import SessionEntries
 
 
 class UnsettledUpdates:
     """The updates of one connection's loads that come late or in a turn.
 
-    Changes nothing of a load but its ``compared`` and ``unechoed_prompts``; its lines wait in ``waiting_lines``.
+    Changes nothing of a load but its ``compared`` and ``unechoed_prompts``; its lines wait in ``held_lines``.
     """
 
     def __init__(
         self,
         session_entries: SessionEntries,
-        open_loads: OpenLoads,
-        waiting_lines: WaitingLines,
+        loads: Loads,
+        held_lines: HeldLines,
         send_or_hold_line: Callable[[str | None, bytes], list[Effect]],
     ) -> None:
         """``send_or_hold_line``: sends a session's line, or holds it until after the answer to a load that holds
         lines."""
         self._session_entries = session_entries
-        self._open_loads = open_loads
-        self._waiting_lines = waiting_lines
+        self._loads = loads
+        self._waiting_lines = held_lines
         self._send_or_hold_line = send_or_hold_line
 
     # --- between the answer and the next prompt
@@ -49,18 +49,18 @@ class UnsettledUpdates:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
         if load.hides_agents_replay and load.may_compare and not load.opens_anew:  # shown without comparing
             return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
-        self._waiting_lines.remember(load, line, is_late=True)
+        self._waiting_lines.remember(load, line, is_after_answer=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
     def release_and_compare(self, session_id: str | None) -> list[Effect]:
         """Send what waits and have ``run`` compare, before a prompt, a close or another request for this session goes
         on. Empty if it goes on at once."""
-        load = self._open_loads.find_unsettled(session_id)
+        load = self._loads.find_unsettled(session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return []
         if load.uncompared:
-            _, is_late = load.uncompared.items[-1]
-            is_recorded = load.compared is None and load.is_import and not is_late
+            _, is_after_answer = load.uncompared.items[-1]
+            is_recorded = load.compared is None and load.is_import and not is_after_answer
             return [] if is_recorded else [_compare_past(load)]
         if load.compared is None or load.compared.is_checked:
             return []
@@ -124,14 +124,14 @@ class UnsettledUpdates:
     def release_all_of_session(self, session_id: str | None) -> list[Effect]:
         """Send and record the updates that wait after an answered load, before something that must not overtake
         them."""
-        load = self._open_loads.find_unsettled(session_id)
+        load = self._loads.find_unsettled(session_id)
         if load is None:
             return []
         return self.release_turn_of_load(load) if load.replay_in_turn is not None else self._release_late_of_load(load)
 
     def release_turn_of_session(self, session_id: str) -> list[Effect]:
         """The agent has answered a prompt: send and record the updates that wait in its turn."""
-        load = self._open_loads.find_unsettled(session_id)
+        load = self._loads.find_unsettled(session_id)
         return self.release_turn_of_load(load) if load is not None else []
 
     def _release_late_of_load(self, load: Load) -> list[Effect]:

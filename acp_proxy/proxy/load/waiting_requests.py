@@ -14,8 +14,8 @@ from acp_proxy.protocol.jsonrpc import Message, Notification, Request, RequestId
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.capabilities import AGENT, Answerers
 from acp_proxy.proxy.effects import DecideWaiting, Effect
+from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.load.lookups import Lookups
-from acp_proxy.proxy.load.open_loads import OpenLoads
 
 WAITING_LIMIT = 32 * 1024 * 1024
 """The most bytes of messages that may wait. Beyond that, requests are refused, and notifications pass."""
@@ -64,9 +64,9 @@ class _Queue:
 class WaitingRequests:
     """What the client has sent that waits for loads. False if there is nothing."""
 
-    def __init__(self, answerers: Answerers, open_loads: OpenLoads, lookups: Lookups) -> None:
+    def __init__(self, answerers: Answerers, loads: Loads, lookups: Lookups) -> None:
         self._answerers = answerers
-        self._open_loads = open_loads
+        self._loads = loads
         self._lookups = lookups
         self._queues: dict[str, _Queue] = {}
         """By session."""
@@ -151,7 +151,7 @@ class WaitingRequests:
         opens = isinstance(message, Request) and message.method in (acp.LOAD, acp.RESUME)
         # Where acp-proxy serves no load and no resume, it holds none back either.
         is_served = self._answerers.is_ready and {self._answerers.modes.load, self._answerers.modes.resume} != {AGENT}
-        return opens and is_served and self._open_loads.is_being_opened(session_id)
+        return opens and is_served and self._loads.is_being_opened(session_id)
 
     def _add_notification(self, waiting: _WaitingMessage) -> list[Effect] | None:
         """A notification keeps its place behind what waits for its session. Cancels do not wait for a load."""

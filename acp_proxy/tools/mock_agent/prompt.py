@@ -157,7 +157,7 @@ class PromptPlayerV2(PromptPlayer):
         raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
         self.session.take(Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw), protocol=V2))
         accepted = jsonrpc.encode_result(self.request.id, {"messageId": self._message_id})
-        self._put(self._update({"sessionUpdate": update_kinds.STATE, "state": "running"}), stamp)
+        self._put(self._update({"sessionUpdate": update_kinds.WORK_STATE, "state": "running"}), stamp)
         self._put(accepted, stamp, acp.PROMPT)
         self._put(
             self._update(
@@ -229,4 +229,4 @@ class PromptPlayerV2(PromptPlayer):
         return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})
 
     def _encode_idle(self, members: dict[str, object]) -> bytes:
-        return self._update({"sessionUpdate": update_kinds.STATE, "state": "idle", **members})
+        return self._update({"sessionUpdate": update_kinds.WORK_STATE, "state": "idle", **members})

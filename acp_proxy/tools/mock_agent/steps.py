@@ -14,7 +14,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.views.moments import measure_between
 
-_AGENTS_OWN_KINDS = frozenset({update_kinds.STATE, update_kinds.USER_CHUNK, update_kinds.USER_MESSAGE})
+_AGENTS_OWN_KINDS = frozenset({update_kinds.WORK_STATE, update_kinds.USER_CHUNK, update_kinds.USER_MESSAGE})
 """Kinds of version 2 that the mock agent sends by itself: its state, and the repeated prompt."""
 NO_END = "The recording of this turn has no end."
 

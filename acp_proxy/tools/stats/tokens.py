@@ -210,7 +210,7 @@ def _find_result(entry: Entry) -> object:
     if entry.of == acp.PROMPT:
         return acp.member(entry.value, "result")
     update = acp.member(acp.member(entry.value, "params"), "update")
-    is_state = entry.protocol != file_format.ACP_V1 and acp.update_kind(update) == update_kinds.STATE
+    is_state = entry.protocol != file_format.ACP_V1 and acp.update_kind(update) == update_kinds.WORK_STATE
     return update if is_state else None
 
 

@@ -16,9 +16,9 @@ from acp_proxy.proxy.effects import (
     ShowPast,
 )
 from acp_proxy.proxy.handover.handovers import HANDOVER_LIMIT as HANDOVERS
-from acp_proxy.proxy.load import open_loads, waiting_lines
-from acp_proxy.proxy.load.open_loads import HOLDING_LIMIT
-from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
+from acp_proxy.proxy.load import held_lines, loads
+from acp_proxy.proxy.load.held_lines import HELD_LIMIT
+from acp_proxy.proxy.load.loads import HOLDING_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     LOADS,
@@ -164,7 +164,7 @@ def test_what_may_wait_for_a_decision_may_be_shown_after_it() -> None:
 
 
 def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    monkeypatch.setattr(loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
     for number, (session, size) in enumerate({"a": 0, "b": LONG, "c": 2 * LONG, "d": LONG}.items(), start=1):
         talk.stored[session] = SimulatedSession(
@@ -182,7 +182,7 @@ def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monke
 
 
 def test_what_is_new_in_sessions_with_a_prompt_takes_no_room_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    monkeypatch.setattr(loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
     for number, session in enumerate("abcde", start=1):
         talk.stored[session] = SimulatedSession(
@@ -269,7 +269,7 @@ def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
 
 
 def test_all_loads_together_hold_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_lines, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
+    monkeypatch.setattr(held_lines, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
     talk = CoreConversation().initialize(LOADS)
     big = b"x" * (HELD_LIMIT - LONG)
     said = []

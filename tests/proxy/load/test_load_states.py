@@ -170,7 +170,7 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
 
 
 BUFFERS = ("uncompared", "before_answer", "after_answer")
-MAY_CHANGE = {"waiting_lines.py": {"uncompared"}, "unsettled_updates.py": {"compared", "unechoed_prompts"}}
+MAY_CHANGE = {"held_lines.py": {"uncompared"}, "unsettled_updates.py": {"compared", "unechoed_prompts"}}
 """What of a load others than ``LoadMachine`` change, without assigning it."""
 CHANGES = {"add", "append", "clear", "close", "drop", "extend", "hold", "insert", "pop", "remove", "replace", "take"}
 CHANGES |= {"end_message", "forget_tail", "release"}
@@ -181,7 +181,7 @@ CHANGES |= {
 
 
 def test_only_the_machine_and_the_load_itself_change_what_a_load_has() -> None:
-    """The first of the two rules in ``load_states.py``: whoever else wants a change tells ``LoadMachine``."""
+    """The rule in ``load_states.py``: whoever else wants a change tells ``LoadMachine``."""
     package = Path(load_states.__file__).parent.parent
     request = Request(b"{}", RequestId("1"), acp.LOAD, {})
     names = set(vars(Load(request, "s", LoadPlan(acp.LOAD), has_transcript=True)))

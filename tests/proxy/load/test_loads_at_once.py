@@ -11,7 +11,7 @@ from acp_proxy.proxy.effects import (
     ShowPast,
     StopShowingPast,
 )
-from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
+from acp_proxy.proxy.load.held_lines import HELD_LIMIT
 from tests.conversation import (
     LOADS,
     Said,

@@ -21,8 +21,8 @@ from acp_proxy.proxy.effects import (
     ShowPast,
     StopShowingPast,
 )
-from acp_proxy.proxy.load import waiting_lines
-from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
+from acp_proxy.proxy.load import held_lines
+from acp_proxy.proxy.load.held_lines import HELD_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     AS_USUAL,
@@ -776,7 +776,7 @@ def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_rest_of_the
 
 
 def test_a_resume_of_which_too_much_waits_shows_nothing_of_the_agents_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_lines, "HELD_LIMIT", 1000)
+    monkeypatch.setattr(held_lines, "HELD_LIMIT", 1000)
     talk = CoreConversation().initialize(RESUMES | LOADS)
     talk.stored["s"] = SimulatedSession(says=PAST, behind=True)
     talk.client.say(resume(1, "s"))

@@ -1,4 +1,4 @@
-"""Which lines wait for the answers to loads, and how many may.
+"""The lines that wait for the answers to loads, and how many may.
 
 While a load holds lines, everything about its session waits for the answer that the client gets, so that nothing
 overtakes the past that it is shown. The lines are in the buffers of each ``Load``.
@@ -9,7 +9,7 @@ from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_states import LoadState
-from acp_proxy.proxy.load.open_loads import OpenLoads
+from acp_proxy.proxy.load.loads import Loads
 
 HELD_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
@@ -18,31 +18,33 @@ ALL_HELD_LIMIT = 4 * HELD_LIMIT
 """The most bytes that may wait for all loads together. Beyond that, a load that grows counts as over its limit."""
 
 
-class WaitingLines:
-    """What waits for all open loads."""
+class HeldLines:
+    """The lines that wait for all open loads, each in a buffer of its ``Load``."""
 
-    def __init__(self, open_loads: OpenLoads) -> None:
-        self._open_loads = open_loads
+    def __init__(self, loads: Loads) -> None:
+        self._loads = loads
 
     # --- what waits for which load
 
     def find_holder(self, session_id: str | None) -> Load | None:
         """The load for whose answer the session's lines wait."""
-        loads = self._open_loads.list_of_session(session_id) if session_id is not None else []
+        loads = self._loads.list_of_session(session_id) if session_id is not None else []
         return next((load for load in loads if load.holds_lines), None)
 
-    def remember(self, load: Load, line: bytes, *, is_late: bool) -> None:
-        """Remember a line that the client has, or must not get, to compare it when the next prompt comes. ``is_late``:
-        it came after the agent's answer."""
+    def remember(self, load: Load, line: bytes, *, is_after_answer: bool) -> None:
+        """Remember a line that the client has, or must not get, to compare it when the next prompt comes.
+
+        ``is_after_answer``: it came after the agent's answer.
+        """
         if load.uncompared.is_closed:
             return
-        load.uncompared.add(line, is_late)
+        load.uncompared.add(line, is_after_answer)
         if self._is_too_much(load):  # too much to hold, so nothing of it is compared
             load.uncompared.close()
 
     def has_waiting_updates_of_replay(self, id: RequestId) -> bool:
         """Whether conversation updates that wait for a load's answer may belong to the agent's replay."""
-        load = self._open_loads.find_by_id(id)
+        load = self._loads.find_by_id(id)
         if load is None or not load.agent_may_replay:
             return False
         return any(update is not None for _, update in load.after_answer.items)
@@ -50,7 +52,7 @@ class WaitingLines:
     def find_session_of_held_request(self, cancel: Notification) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels, or None."""
         cancelled_id = jsonrpc.read_cancelled_id(cancel)
-        for load in self._open_loads.list_open():
+        for load in self._loads.list_open():
             for line in load.before_answer.lines + load.after_answer.lines:
                 message = jsonrpc.read_message(line)
                 if isinstance(message, Request) and message.id == cancelled_id:
@@ -75,7 +77,7 @@ class WaitingLines:
     @property
     def are_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
-        loads = self._open_loads.list_open() if self._open_loads else []
+        loads = self._loads.list_open() if self._loads else []
         sizes = [load.size for load in loads if load.holds_lines and not load.awaits_agents_answer]
         return bool(sizes) and (max(sizes) > HELD_LIMIT or self._is_too_much_in_all)
 
@@ -85,5 +87,5 @@ class WaitingLines:
     @property
     def _is_too_much_in_all(self) -> bool:
         """Whether too much waits for all loads together."""
-        loads = [*self._open_loads.list_open(), *self._open_loads.list_unsettled()]
+        loads = [*self._loads.list_open(), *self._loads.list_unsettled()]
         return sum(load.size for load in loads) > ALL_HELD_LIMIT

@@ -10,7 +10,7 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.worker import Worker
 
 
-class ChangedSessions:
+class IndexQueue:
     """The sessions of one connection that have something new for the disk, the index and other machines: the end of a
     turn, or a title."""
 

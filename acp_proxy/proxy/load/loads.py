@@ -21,7 +21,7 @@ OPEN_LIMIT = 10_000
 """The most open loads. Beyond that, the oldest is forgotten if it holds no lines back."""
 
 
-class OpenLoads:
+class Loads:
     """All loads that are not settled. ``in`` asks for an open request by its id; False if there are no loads."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class OpenLoads:
             if not self._open[oldest].holds_lines:
                 del self._open[oldest]
 
-    def set_answered_to_client(self, load: Load) -> None:
+    def remove_open(self, load: Load) -> None:
         """The client has its answer to a load, or gets none."""
         if self._open.get(load.request.id) is load:
             del self._open[load.request.id]
@@ -133,6 +133,6 @@ class OpenLoads:
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""
-        self.set_answered_to_client(load)
+        self.remove_open(load)
         if self._unsettled.get(load.session_id) is load:
             del self._unsettled[load.session_id]
