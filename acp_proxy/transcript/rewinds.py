@@ -323,6 +323,8 @@ class Rewinds:
         self._open_rewinds: dict[tuple[str, bytes], tuple[Point, int | None]] = {}
         """Open requests: the point, and where the prompt begins that followed the request, if one did."""
         self._spans: list[tuple[int, int]] = []
+        self._rewind_ends: set[int] = set()
+        """Where the lines end that say what was taken back. A damaged line may have other entries as well."""
         self._prompt_ends: dict[tuple[str, bytes], int] = {}
         """By ``Entry.request_key``: where the lines of prompts end."""
 
@@ -340,10 +342,10 @@ class Rewinds:
         elif entry.peer is Peer.AGENT and entry.of in acp.REWINDS:
             point, span_end = self._open_rewinds.pop(entry.request_key, (UNCLEAR, None))
             if is_rewind(entry):
-                self._take_back(point, start if span_end is None else span_end, start, end)
+                self._take_back(point, start if span_end is None else span_end, end)
         elif (update := _find_truncation(entry)) is not None:
             last_id = next(filter(None, (acp.text(update, key) for key in _LAST_STAYING_MEMBERS)), "")
-            self._take_back(Point(last_id), start, start, end)
+            self._take_back(Point(last_id), start, end)
         self._messages.add(number, start, end, entry)
         self._sessions.add(start, end, entry)
 
@@ -355,7 +357,7 @@ class Rewinds:
     @property
     def has_any(self) -> bool:
         """Whether anything is known to have been taken back."""
-        return bool(self._spans)
+        return bool(self._rewind_ends)
 
     def has_taken_back(self, end: int, entry: Entry | None) -> bool:
         """Whether the line that ends at this offset was taken back, or says so itself. ``entry``: its entry; None: it
@@ -364,6 +366,8 @@ class Rewinds:
         What does not belong to the conversation, such as notes, titles and modes, stays. So does the answer to a prompt
         that stays: its turn is over, whatever was taken back of it.
         """
+        if entry is not None and end in self._rewind_ends and is_rewind(entry):
+            return True
         if entry is not None and entry.of == acp.PROMPT:
             end = self._prompt_ends.get(entry.request_key, end)
         if not any(start < end <= stop for start, stop in self._spans):
@@ -376,10 +380,9 @@ class Rewinds:
         kind = acp.update_kind(update) if acp.text(entry.value, "method") == acp.UPDATE else None
         return kind is None or update_kinds.is_conversation(kind) or kind == update_kinds.HISTORY_TRUNCATED
 
-    def _take_back(self, point: Point, span_end: int, start: int, end: int) -> None:
+    def _take_back(self, point: Point, span_end: int, end: int) -> None:
         """Take back what stands between a point and ``span_end``, and the prompts that waited at that point for the end
-        of a turn, as far as they went to the agent's session that has the point. ``start``, ``end``: of the line that
-        says so."""
+        of a turn, as far as they went to the agent's session that has the point. ``end``: of the line that says so."""
         span_start = self._messages.find_offset(point)
         if span_start is not None:
             message_start = self._messages.find_start(point)
@@ -387,5 +390,6 @@ class Rewinds:
             queued = self._messages.find_queued(
                 span_start, lambda line_start: self._sessions.may_be_one(message_start, line_start)
             )
-            self._spans += [*taken_back, (start, end), *queued]
+            self._spans += [*taken_back, *queued]
+            self._rewind_ends.add(end)
             self._messages.forget(taken_back)

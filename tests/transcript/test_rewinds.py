@@ -330,3 +330,16 @@ def test_a_forks_point(params: object, point: Point | None) -> None:
 def test_codex_forks_after_the_turn() -> None:
     assert fit_fork_point(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", is_whole_turn=True)
     assert fit_fork_point(Point("m"), None) == fit_fork_point(Point("m"), "codex") == Point("m")
+
+
+def test_a_prompt_on_the_damaged_line_of_a_rewind_stays() -> None:
+    """The newline between them was lost."""
+    entries = [prompt_entry(), agent_chunk("m"), agent_chunk("n"), answer()]
+    truncation, next_prompt = update("history_truncated", messageId="m"), prompt_entry(2)
+    rewinds = Rewinds()
+    for number, each in enumerate(entries, 1):
+        rewinds.add(number, 10 * number - 10, 10 * number, each)
+    for each in (truncation, next_prompt):
+        rewinds.add(5, 40, 50, each)
+    assert rewinds.has_taken_back(50, truncation)
+    assert not rewinds.has_taken_back(50, next_prompt)
