@@ -113,7 +113,7 @@ class Proxied(Link):
             from_agent=self._from_agent,
             to_agent=self._agent_output,
             warn=self.warnings.append,
-            replay=ShowOptions(replay, TOOL_LIMIT),
+            show_options=ShowOptions(replay, TOOL_LIMIT),
         )
         self._relay.start()
 

@@ -68,7 +68,7 @@ class Passage:
             from_agent=from_agent,
             to_agent=self._heard_by[Peer.AGENT].speaking_end,
             warn=self._warnings.append,
-            replay=ShowOptions("compact", TOOL_LIMIT),
+            show_options=ShowOptions("compact", TOOL_LIMIT),
         )
         self._ended = False
         self._cleanup = ExitStack()

@@ -30,17 +30,16 @@ class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
     client that wants the past, and the reason in words.
 
-    The rows are in the order in which the code below and ``proxy/load`` ask: the first that fits holds. Doctor's
-    ``find_rule`` depends on that order too: of two rows with one number, it reports the later. The numbers are frozen:
-    transcripts have them, and older versions read those; 0 and 4 stand for two rules each. A new rule gets a new
-    number, or None: then no transcript notes it.
+    The rows are in the order in which the code below and ``proxy/load`` ask: the first that fits holds. ``find_rule``
+    depends on that order too. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4
+    stand for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
     # Applied by ``proxy/load``, whatever was planned: what is sent, for example, cannot be taken back.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")
-    # Known before the agent answers, from the plan of the load: at most one of these three.
+    # Known before anything is compared, from the plan, or once a new session is asked for: at most one of these three.
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
@@ -78,6 +77,11 @@ def decide_by_rule(rule: Rule, *, wants_past: bool = True) -> Decision:
     return Decision(rule.choice if wants_past else WhosePast.NOTHING, rule)
 
 
+def find_rule(number: object) -> Rule | None:
+    """The rule with this number in transcripts, or None. Of two with one number, the usual one comes last."""
+    return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
+
+
 def choose_replay(
     comparison: Comparison | None,
     *,
@@ -91,7 +95,7 @@ def choose_replay(
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
     argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
     ``Load.needs_comparison`` is True in every other case.
-    ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
+    ``fixed_rule``: the rule, if it was known before the comparison: in a turn, handed over, or asked for.
     ``wants_past``: as for ``decide_by_rule``. ``unreadable``: the transcript could not be read, or the comparison
     was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
     """

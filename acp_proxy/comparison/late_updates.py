@@ -26,27 +26,27 @@ class LateUpdates:
         self,
         comparison: Comparison,
         *,
-        hides_agents_replay: bool,
+        withholds_replay: bool,
         wants_past: bool = True,
         has_part: bool = False,
         is_open_elsewhere: bool | None = None,
     ) -> None:
-        """``comparison``: with what the agent sent before its answer. With ``hides_agents_replay`` and ``wants_past``,
+        """``comparison``: with what the agent sent before its answer. With ``withholds_replay`` and ``wants_past``,
         this ends its last message.
 
-        ``hides_agents_replay``: the client does not see the agent's replay, such as because it has the transcript.
+        ``withholds_replay``: the client does not see the agent's replay, such as because it has the transcript.
         ``wants_past``: the client asked for the past. ``has_part``: the agent's session began with a handover, so it
         does not have the turns that follow in the transcript. ``is_open_elsewhere``: as for ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
-        self._hides_agents_replay = hides_agents_replay
+        self._withholds_replay = withholds_replay
         self._wants_past = wants_past
         self._has_part = has_part
         self._is_open_elsewhere = is_open_elsewhere
         self._waiting_updates: list[ComparedUpdate] = []
         self._size = 0
-        if hides_agents_replay and wants_past:
+        if withholds_replay and wants_past:
             # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
             comparison.end_message()
@@ -95,7 +95,7 @@ class LateUpdates:
         if message is not None and message.role is Role.AGENT:
             return self._sort_words(message)
         is_known = digest(update) in self._text.other_digests
-        return self._drop() if is_known and self._hides_agents_replay else self._take_waiting()
+        return self._drop() if is_known and self._withholds_replay else self._take_waiting()
 
     def _end_message(self, message: SentMessage) -> None:
         """This message is complete. If the client has seen it, so it has what came before or in it."""
@@ -116,7 +116,7 @@ class LateUpdates:
         place = self._comparison.place
         if not message.is_new and (span := place.set_span(message)) is not None and self._has_shown(span):
             return []  # word for word what the client saw next, so far
-        new_part = self._comparison.find_rest(message) if self._hides_agents_replay and not message.is_new else None
+        new_part = self._comparison.find_rest(message) if self._withholds_replay and not message.is_new else None
         was_new, message.is_new = message.is_new, True
         if new_part is not None:  # the client has seen how this message begins, and what came with it
             self._take_waiting()
@@ -150,14 +150,14 @@ class LateUpdates:
     @property
     def _was_shown(self) -> bool:
         """Whether the client has seen what the agent replays: in the transcript, or because it comes once more."""
-        return self._hides_agents_replay or self._comparison.place.user_cursor.has_restarted
+        return self._withholds_replay or self._comparison.place.user_cursor.has_restarted
 
     def _has_seen(self, message: SentMessage) -> bool:
         """Whether the client has seen a user message or a thought that is complete, whatever follows it."""
         return message.is_repeated or ((message.is_known_alone or message.is_context) and self._was_shown)
 
     def _has_shown(self, span: Span) -> bool:
-        return self._hides_agents_replay or self._comparison.place.spans.has_sent_earlier(span)
+        return self._withholds_replay or self._comparison.place.spans.has_sent_earlier(span)
 
     def _drop(self) -> list[bytes]:
         self._take_waiting()
@@ -178,4 +178,4 @@ class LateUpdates:
 
     def _choose_line(self, update: ComparedUpdate) -> bytes:
         """The line to send, with the call id that the client knows."""
-        return update.line if self._hides_agents_replay else update.original_line
+        return update.line if self._withholds_replay else update.original_line

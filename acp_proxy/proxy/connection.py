@@ -105,7 +105,7 @@ class Connection:
             self._answerers,
             self._open_requests,
             self._session_entries,
-            self._machine.settle_session,
+            self._machine.end_load,
             self._agent_list.agent_has,
             self._aliases.rewrite_for_agent,
         )
@@ -258,7 +258,7 @@ class Connection:
             return self._machine.handle_prompt(session_id, message)
         begins_turn = message.method == acp.STEERING and not self._session_entries.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._machine.settle_session(session_id) if ends else []
+        return self._machine.end_load(session_id) if ends else []
 
     def _intercept_request(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that acp-proxy answers itself, or for which it looks something up or keeps a load
@@ -435,7 +435,7 @@ class Connection:
         open_request = self._open_requests.take(Peer.CLIENT, message.id)
         if open_request is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._machine.loads.find_by_request(open_request.request)) is not None:
+        if (load := self._machine.loads.find_open_by_request(open_request.request)) is not None:
             if resent := self._lookups.ask_by_earlier_id(load, message):
                 return resent
             return [*self._machine.handle_answer(load, line, message), *self._message_entries.record_early_updates()]

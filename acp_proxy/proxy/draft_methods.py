@@ -27,16 +27,16 @@ class DraftMethods:
         answerers: Answerers,
         open_requests: OpenRequests,
         session_entries: SessionEntries,
-        settle_session: Callable[[str], list[Effect]],
+        end_load: Callable[[str], list[Effect]],
         agent_has: Callable[[str], bool],
         rewrite_for_agent: Callable[[bytes, Message], bytes],
     ) -> None:
-        """``settle_session``: settles what the agent sent about a session. ``agent_has``: whether the agent has a
+        """``end_load``: settles what the agent sent about a session. ``agent_has``: whether the agent has a
         session. ``rewrite_for_agent``: replaces a session's id by the agent's."""
         self._answerers = answerers
         self._open_requests = open_requests
         self._session_entries = session_entries
-        self._settle_session = settle_session
+        self._settle_session = end_load
         self._agent_has = agent_has
         self._rewrite_for_agent = rewrite_for_agent
         self._close_count = 0

@@ -1,7 +1,7 @@
 """The recorded sessions, from their beginning until they are forgotten, and what is missing in each transcript.
 
-A failing store suspends the recording of a session; there is one warning for all sessions. When the store can be
-written again, recording resumes with a gap note. A deleted session is recorded again only from its next prompt on.
+A failing store suspends the recording of a session; there is one warning in the life of the process. When the store can
+be written again, recording resumes with a gap note. A deleted session is recorded again only from its next prompt on.
 
 Only for the writer (``Recorder``), except where stated.
 """

@@ -315,7 +315,8 @@ class Recorder:
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
         """Write what was added, with one write for adjacent entries of one session."""
-        since, session_id, parts = "", "", file_format.Parts()  # when adjacent entries began, whose they are, and they
+        # Adjacent entries of one session, and when the first of them was added.
+        session_id, parts, since = "", file_format.Parts(), ""
         while batch:
             seconds, effect = batch.popleft()
             if not isinstance(effect, _ENTRY_EFFECTS) or effect.session_id != session_id:

@@ -86,7 +86,7 @@ class Relay:
         from_agent: int,
         to_agent: int,
         warn: Callable[[str], None],
-        replay: ShowOptions,
+        show_options: ShowOptions,
         idle_seconds: float | None = None,
         compresses: bool = True,
     ) -> None:
@@ -114,7 +114,7 @@ class Relay:
             LoadRequests(
                 recorder,
                 self._client_output,
-                replay,
+                show_options,
                 self._deciding_lock,
                 self._decide_locked,
                 self._decide_past_shown,
@@ -213,8 +213,8 @@ class Relay:
         return True
 
     def try_pass_to_client(self, data: bytes) -> bool:
-        """Forward an agent's lines (``data``) if they are only updates, which are recorded, and nothing depends on
-        them, or if nothing has to be decided about them; returns whether it did."""
+        """Forward an agent's lines (``data``) if nothing has to be decided about them, and record them if they are
+        updates; returns whether it did."""
         with self._deciding_lock:
             try:
                 session_id = self._connection.pass_through.try_admit_updates(data)

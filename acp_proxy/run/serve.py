@@ -104,7 +104,7 @@ def build(
         from_agent=from_agent,
         to_agent=to_agent,
         warn=masking_warn,
-        replay=ShowOptions(
+        show_options=ShowOptions(
             mode,
             options.parse_size(values["replay-tool-limit"]),
             options.parse_handover_record_size(values["record-size"]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast, decide_by_rule
+from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast, decide_by_rule, find_rule
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
@@ -517,3 +517,7 @@ def test_a_row_is_enough_to_compare_a_new_kind_of_words(
     assert choose_replay(compare_replay(past, *said)).rule is Rule.SAME
     without = [each for each in said if isinstance(each, str)]
     assert choose_replay(compare_replay(past, *without)).rule is Rule.LESS
+
+
+def test_a_rule_is_found_by_its_number_in_transcripts() -> None:
+    assert [find_rule(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.UNDECIDED, None, None]

@@ -40,7 +40,7 @@ class Late:
 
     def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, wants_past: bool = True) -> None:
         self.comparison: Comparison = compare_replay(past, *before)
-        self.late = LateUpdates(self.comparison, hides_agents_replay=ours, wants_past=wants_past)
+        self.late = LateUpdates(self.comparison, withholds_replay=ours, wants_past=wants_past)
 
     def outcome(self, *said: str | Update) -> list[Update]:
         """What passes to the client at once."""
@@ -78,11 +78,11 @@ def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
     replay: list[str | Update] = ["> mend it", call("c", "Look"), "> test it", "Tested.", "> and ship it"]
     for count in (0, 1):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, hides_agents_replay=True)
+        late = LateUpdates(comparison, withholds_replay=True)
         for each in map(expand, replay[:count]):
             late.add(line(each), each)
         late.release()
-        turn = ReplayInTurn(comparison, hides_agents_replay=True)
+        turn = ReplayInTurn(comparison, withholds_replay=True)
         recorded = [
             one
             for each in [*map(expand, replay[count:]), agent("Now.")]
@@ -129,7 +129,7 @@ def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_t
     past = transcript(*TALK[:3], answered=False)
     for is_open in (True, False, None):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, hides_agents_replay=True, wants_past=False, is_open_elsewhere=is_open)
+        late = LateUpdates(comparison, withholds_replay=True, wants_past=False, is_open_elsewhere=is_open)
         said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
         sent = [out for each, update in said for out in late.add(each, update)]
         assert updates(sent) == (expand_all([GREETING]) if is_open else [])
@@ -368,7 +368,7 @@ class Turn:
         self.prompts, self.loading = [fold_letters(prompt) for prompt in prompts], loading
         comparison = compare_replay(past, *before)
         comparison.end_message()
-        self.replay = ReplayInTurn(comparison, hides_agents_replay=ours, awaits_replay=loading)
+        self.replay = ReplayInTurn(comparison, withholds_replay=ours, awaits_replay=loading)
 
     def outcome(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
@@ -716,7 +716,7 @@ def test_the_cost_grows_with_what_comes_late(told: str, monkeypatch: pytest.Monk
     def made(size: int) -> growth.Work:
         comparison = compare_replay(transcript(*TALK), *TALK)
         said = [(line(update), update) for update in TOLD[told](size)]
-        late = LateUpdates(comparison, hides_agents_replay=True)
+        late = LateUpdates(comparison, withholds_replay=True)
         return lambda: [late.add(*each) for each in said]
 
     monkeypatch.setattr(growth, "COUNTED", 250)

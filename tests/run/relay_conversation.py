@@ -107,7 +107,7 @@ class RelayConversation:
             from_agent=self.agent.relay_reads_from,
             to_agent=self.agent.relay_writes_to,
             warn=self.warnings.append,
-            replay=ShowOptions("compact", TOOL_LIMIT),
+            show_options=ShowOptions("compact", TOOL_LIMIT),
             idle_seconds=idle_seconds,
         )
         self.relay.start()

@@ -28,7 +28,7 @@ class HeldLines:
 
     def find_holder(self, session_id: str | None) -> Load | None:
         """The load for whose answer the session's lines wait."""
-        loads = self._loads.list_of_session(session_id) if session_id is not None else []
+        loads = self._loads.list_open_of_session(session_id) if session_id is not None else []
         return next((load for load in loads if load.holds_lines), None)
 
     def remember(self, load: Load, line: bytes, *, is_after_answer: bool) -> None:
@@ -44,7 +44,7 @@ class HeldLines:
 
     def has_waiting_updates_of_replay(self, id: RequestId) -> bool:
         """Whether conversation updates that wait for a load's answer may belong to the agent's replay."""
-        load = self._loads.find_by_id(id)
+        load = self._loads.find_open(id)
         if load is None or not load.agent_may_replay:
             return False
         return any(update is not None for _, update in load.after_answer.items)

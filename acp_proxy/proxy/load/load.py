@@ -1,7 +1,13 @@
 """A load as data: a request to open a session, and what belongs to it until everything that the agent sent is settled.
 
-``load_plan`` decides before how it is served, ``load_machine`` does everything with it, ``loads`` finds it, and
-``load_states`` says who changes what of it.
+This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
+chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
+``_move``, as the table in ``load_states`` says. What they hold is changed by three more: ``uncompared`` by
+``HeldLines``, ``compared`` and ``unechoed_prompts`` by ``UnsettledUpdates``, and echoed prompts are removed from the
+latter by the ``ReplayInTurn`` that it calls. What happened before is the state, where the next step depends on it
+alone; the other attributes say what kind of load it is, and hold what the agent sent.
+
+``load_plan`` decides before how a load is served, and ``loads`` finds it.
 """
 
 from typing import Generic, TypeVar
@@ -72,20 +78,20 @@ class ComparedReplay:
         comparison: Comparison,
         size: int,
         *,
-        hides_agents_replay: bool,
+        withholds_replay: bool,
         wants_past: bool,
         has_part: bool,
         is_open_elsewhere: bool | None,
         is_checked: bool,
     ) -> None:
-        """``size``: that of the transcript when it was compared. ``hides_agents_replay``, ``wants_past``: of the load.
+        """``size``: that of the transcript when it was compared. ``withholds_replay``, ``wants_past``: of the load.
         ``has_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``:
         nothing was appended since."""
         self.comparison = comparison
         self.size = size
         self.late_updates = LateUpdates(
             comparison,
-            hides_agents_replay=hides_agents_replay,
+            withholds_replay=withholds_replay,
             wants_past=wants_past,
             has_part=has_part,
             is_open_elsewhere=is_open_elsewhere,
@@ -118,12 +124,10 @@ class ComparedReplay:
         self._is_checked = False
         return self.late_updates.add(line, update)
 
-    def begin_turn(self, *, hides_agents_replay: bool, awaits_replay: bool = False) -> None:
-        """The client has prompted. ``hides_agents_replay``, ``awaits_replay``: of the load."""
+    def begin_turn(self, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
+        """The client has prompted. ``withholds_replay``, ``awaits_replay``: of the load."""
         if self.in_turn is None:
-            self.in_turn = ReplayInTurn(
-                self.comparison, hides_agents_replay=hides_agents_replay, awaits_replay=awaits_replay
-            )
+            self.in_turn = ReplayInTurn(self.comparison, withholds_replay=withholds_replay, awaits_replay=awaits_replay)
 
     def find_new(self) -> list[bytes]:
         """The lines that the transcript lacks, without a message that is still coming."""
@@ -241,7 +245,7 @@ class Load:
         return self.compared.comparison.tail.size if self.compared is not None else 0
 
     @property
-    def hides_agents_replay(self) -> bool:
+    def withholds_replay(self) -> bool:
         """Whether it is decided that the client does not see the agent's replay, nor what comes late of it."""
         return not self.plan.wants_past or (self.decision is not None and self.decision.hides_agents_replay)
 

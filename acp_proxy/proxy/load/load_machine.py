@@ -2,7 +2,7 @@
 settled.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
-does what ``load_states.TRANSITIONS`` says. Who else changes what of a load: ``load_states``.
+does what ``load_states.TRANSITIONS`` says. Who else changes what of a load: ``load``.
 """
 
 from typing import assert_never
@@ -88,7 +88,7 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
                 load.decision = decide_by_rule(Rule.PASSES, wants_past=load.plan.wants_past)
-                return _send(load.uncompared.lines if not load.hides_agents_replay else [])
+                return _send(load.uncompared.lines if not load.withholds_replay else [])
             case Action.SEND_UNCOMPARED:
                 return _send([line for line, _ in load.uncompared.take()])
             case Action.DROP_UNCOMPARED:
@@ -98,8 +98,8 @@ class LoadMachine:
                 load.uncompared.drop()
                 load.is_import = False
                 return []
-            case Action.SEND_WAITING:
-                return self._send_waiting_lines(load)
+            case Action.SEND_HELD:
+                return self._send_held_lines(load)
             case Action.ANSWER:
                 if load.refused_prompt is not None:  # the refusal is the prompt's answer, and ends its turn
                     return [DecideLater(Peer.AGENT, [load.refused_prompt[1]])]
@@ -116,8 +116,8 @@ class LoadMachine:
                 return self._open_anew(load)
             case Action.BECOME_ANSWERED:
                 return self._become_answered(load)
-            case Action.SETTLE:
-                return self._record_left(load) + self.unsettled_updates.settle(load)
+            case Action.RECORD_NEW:
+                return self._record_left(load) + self.unsettled_updates.record_new_and_begin_turn(load)
             case Action.RELEASE_TURN:
                 return self.unsettled_updates.release_turn_of_load(load)
             case Action.FORGET:
@@ -159,14 +159,14 @@ class LoadMachine:
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
         id = jsonrpc.read_cancelled_id(message)
-        load = self.loads.find_by_id(id) if id is not None else None
+        load = self.loads.find_open(id) if id is not None else None
         if id is None or load is None or load.refused_prompt is not None:
             return []
         return self._move(load, LoadEvent.CANCEL_REQUESTED)
 
     def handle_reserved_output(self, request_id: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
-        load = self.loads.find_by_id(request_id)
+        load = self.loads.find_open(request_id)
         return self._move(load, LoadEvent.OUTPUT_RESERVED) if load is not None else []
 
     # --- the agent's answer
@@ -193,7 +193,7 @@ class LoadMachine:
             return effects + self._move(load, event)
         load.uncompared.replace(load.other_replays.separate(load.uncompared.items, cancelled_lines))
         load.first_line = load.other_replays.find_first_line(load.uncompared.items)
-        for other in self.loads.list_of_session(load.session_id):
+        for other in self.loads.list_open_of_session(load.session_id):
             if other is not load:
                 other.other_replays.expect_rest(load.first_line)
                 other.other_replays.follows_answer = True
@@ -288,7 +288,7 @@ class LoadMachine:
 
     def handle_past_shown(self, past_shown: PastShown) -> list[Effect]:
         """``run`` has compared and shown the past."""
-        load = self.loads.find_by_id(past_shown.request_id)
+        load = self.loads.find_open(past_shown.request_id)
         if load is None or load.state not in SHOWING_STATES:  # cancelled, or the id came again
             for cancelled in self.loads.list_unsettled():
                 if cancelled.request.id == past_shown.request_id:
@@ -304,7 +304,7 @@ class LoadMachine:
         return self._move(load, LoadEvent.PAST_SHOWN)
 
     def _answer_after_past(self, load: Load) -> list[Effect]:
-        """Send the agent's replay or the transcript's tail, then the answer and the states."""
+        """Send the agent's replay, or the tail that follows the transcript, then the answer and the states."""
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_SHOWN`` has set it
         if load.decision.shows is WhosePast.AGENT:
@@ -338,9 +338,7 @@ class LoadMachine:
                         load, past_compared.comparison, past_compared.size, is_checked=True
                     )
                     if self._session_entries.sessions.is_in_turn(load.session_id):
-                        compared.begin_turn(
-                            hides_agents_replay=load.hides_agents_replay, awaits_replay=load.awaits_replay
-                        )
+                        compared.begin_turn(withholds_replay=load.withholds_replay, awaits_replay=load.awaits_replay)
                         queued = [user.forms[0] for user in past_compared.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
                 return self._apply_earlier_events(load)
@@ -351,7 +349,7 @@ class LoadMachine:
         load.compared = ComparedReplay(
             comparison,
             size,
-            hides_agents_replay=load.hides_agents_replay,
+            withholds_replay=load.withholds_replay,
             wants_past=load.plan.wants_past,
             has_part=load.fixed_rule is Rule.HANDED_OVER,
             is_open_elsewhere=load.is_open_elsewhere,
@@ -366,16 +364,17 @@ class LoadMachine:
         unsettled now; but it is over if the agent was not asked, or if it was cancelled and another one is open, to
         which that belongs."""
         self.loads.remove_open(load)
-        others = self.loads.list_of_session(load.session_id)
+        others = self.loads.list_open_of_session(load.session_id)
         if load.plan.sends is None or any(other.state not in ABANDONED_STATES for other in others):
-            return self._move(load, LoadEvent.MUST_SETTLE)
+            load.left_lines = None  # it is left to the other one, too
+            return self._move(load, LoadEvent.MUST_END)
         effects = self._end_earlier(load)
         oldest = (
             self.loads.add_unsettled(load) if not self._session_entries.sessions.is_deleted(load.session_id) else None
         )
         if oldest is not None:
             oldest.uncompared.drop()
-            effects += self.settle_session(oldest.session_id)
+            effects += self.end_load(oldest.session_id)
         return effects + self._apply_earlier_events(load)
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
@@ -406,10 +405,10 @@ class LoadMachine:
         replay shows it, and the last one is kept until the client has the answer to that."""
         load = self.loads.find_unsettled(next_load.session_id)
         if load is None or load.state is not LoadState.ANSWERED:
-            return self.settle_session(next_load.session_id)
+            return self.end_load(next_load.session_id)
         next_load.other_replays.expect_rest(load.first_line)
         if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
-            return self._move(load, LoadEvent.MUST_SETTLE)
+            return self._move(load, LoadEvent.MUST_END)
         effects = self.unsettled_updates.release_all_of_session(load.session_id)
         load.compared.comparison.end_message()
         left_before = load.left_lines.lines_to_record if load.left_lines is not None else []
@@ -424,7 +423,7 @@ class LoadMachine:
         if not load.is_cancelled:
             return self._move(earlier, LoadEvent.DROPPED)
         load.left_lines = None  # what came for a cancelled load was dropped
-        return self._move(earlier, LoadEvent.MUST_SETTLE)
+        return self._move(earlier, LoadEvent.MUST_END)
 
     def _record_left(self, load: Load) -> list[Effect]:
         """Record what was left to a load, unless the agent has replayed it since."""
@@ -433,15 +432,15 @@ class LoadMachine:
         effects = [effect for line in lines for effect in self.unsettled_updates.make_entries(load, line)]
         return [*effects, EndTurn(load.session_id)] if lines else []
 
-    def settle_session(self, session_id: str | None) -> list[Effect]:
+    def end_load(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
         load = self.loads.find_unsettled(session_id)
-        return self._move(load, LoadEvent.MUST_SETTLE) if load is not None else []
+        return self._move(load, LoadEvent.MUST_END) if load is not None else []
 
     def handle_prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
         effects: list[Effect] = []
-        for load in self.loads.list_of_session(session_id):
+        for load in self.loads.list_open_of_session(session_id):
             _add_unechoed(load, prompt)
             if load.uncompared or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
@@ -459,7 +458,7 @@ class LoadMachine:
         if self._session_entries.sessions.is_in_turn(session_id):
             return []
         load = self.loads.find_unsettled(session_id)
-        loads = [*self.loads.list_of_session(session_id), *([load] if load is not None else [])]
+        loads = [*self.loads.list_open_of_session(session_id), *([load] if load is not None else [])]
         self._handovers.stop_expecting_handover_record(session_id)
         return [effect for each in loads for effect in self._move(each, LoadEvent.TURN_ENDED)]
 
@@ -468,7 +467,7 @@ class LoadMachine:
         self._handovers.forget_session(session_id)
         load = self.loads.find_unsettled(session_id)
         effects = self._move(load, LoadEvent.DROPPED) if load is not None else []
-        return [*effects, *(StopShowingPast(load.request.id) for load in self.loads.list_of_session(session_id))]
+        return [*effects, *(StopShowingPast(load.request.id) for load in self.loads.list_open_of_session(session_id))]
 
     def end(self, reason: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""
@@ -512,7 +511,7 @@ class LoadMachine:
                 return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self.held_lines.remember(load, line, is_after_answer=load.other_replays.follows_answer)
-                return self._send_or_hold_line(load.session_id, line) if not load.hides_agents_replay else []
+                return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self.held_lines.remember(load, line, is_after_answer=load.other_replays.follows_answer)
                 return []
@@ -555,7 +554,7 @@ class LoadMachine:
         if load is None or load.state is not LoadState.ASKED:
             return self.send_in_order(session_id, line)
         passes = load.uncompared and load.plan.wants_past
-        effects = self._move(load, LoadEvent.CANNOT_WAIT) if passes else self._send_waiting_lines(load)
+        effects = self._move(load, LoadEvent.CANNOT_WAIT) if passes else self._send_held_lines(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -572,7 +571,7 @@ class LoadMachine:
             return []
         return self._move(load, LoadEvent.CANNOT_WAIT)
 
-    def _send_waiting_lines(self, load: Load) -> list[Effect]:
+    def _send_held_lines(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
         lines: list[bytes] = []
         for line, update in load.before_answer.take() + load.after_answer.take():

@@ -1,11 +1,6 @@
 """The states of a load (a request to load, resume or fork a session), and the table of its transitions.
 
-This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
-chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
-``_move``, as ``TRANSITIONS`` says. What they hold is changed by three more: ``uncompared`` by ``HeldLines``,
-``compared`` and ``unechoed_prompts`` by ``UnsettledUpdates``, and echoed prompts are removed from the latter by the
-``ReplayInTurn`` that it calls. (What happened before is the state, where the next step depends on it alone; the other
-attributes say what kind of load it is, and hold what the agent sent.)
+``load`` says who may change a load.
 
 A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
 
@@ -29,7 +24,7 @@ A load for which the agent is not asked begins as agreed, and is over with its a
 
 Three actions may bring the next event themselves, so they come last: ``SHOW_PAST`` brings ``PAST_SHOWN`` if there is no
 transcript, ``OPEN_ANEW`` brings ``REFUSED`` if no session can be asked for, and ``BECOME_ANSWERED`` brings what has
-happened before: ``MUST_SETTLE``, ``PROMPTED`` or ``ENDED``.
+happened before: ``MUST_END``, ``PROMPTED`` or ``ENDED``.
 
 An event that a state has no row for changes nothing. The past is shown to its end, for example, even if the agent ends.
 """
@@ -43,18 +38,16 @@ class LoadState(enum.Enum):
 
     ASKED = "the agent was asked; what it sends is held"
     PASSING = "the agent was asked; what it sends goes to the client at once"
-    PASSING_CANCELLED = "the same, and the client has cancelled; the agent may answer that or not"
-    PASSING_ABANDONED = "the same, and the agent has answered a later request: it sends nothing for this one"
+    PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
+    PASSING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
-    ABANDONED = (
-        "the same, and the agent has answered a later request, or worked through a turn: it sends nothing for this one"
-    )
+    ABANDONED = "cancelled and answered; the agent has answered a later request, or worked through a turn"
     SHOWING_PAST = "the agent has agreed; ``run`` compares, and sends the transcript if that is shown"
     STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     ANSWERED = "the client has its answer; what the agent sends until the next prompt is compared"
     TURN = "a later turn is under way; everything is new except a replay that is still running"
-    OVER = "everything is settled"
+    OVER = "what was new is recorded, and nothing that comes belongs to it"
 
 
 class LoadEvent(enum.Enum):
@@ -69,7 +62,7 @@ class LoadEvent(enum.Enum):
     OUTPUT_RESERVED = "the client's output is reserved"
     PAST_SHOWN = "``run`` has compared, and sent the transcript if that is shown"
     PROMPTED = "the client has sent a prompt"
-    MUST_SETTLE = "the session is closed, rewound or loaded again, too many are open, or the agent was not asked"
+    MUST_END = "the session is closed, rewound or loaded again, too many are open, or the agent was not asked"
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     TURN_ENDED = "no prompt of this session is open any more"
     ENDED = "the agent has ended"
@@ -87,13 +80,13 @@ class Action(enum.Enum):
     SEND_UNCOMPARED = "send the client what the agent sent, which may say why it refuses"
     DROP_UNCOMPARED = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
-    SEND_WAITING = "send the client the lines that wait for its answer"
+    SEND_HELD = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error"
     ANSWER_AFTER_PAST = "send the client what follows the past: the tail, the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_ANEW = "ask the agent for a new session instead"
     BECOME_ANSWERED = "the load is unsettled from now on; go on with what happened before the client's answer"
-    SETTLE = "record what is new, and send what waits unless the client has it"
+    RECORD_NEW = "record what is new, and send what waits unless the client has it; a turn may begin"
     RELEASE_TURN = "send and record the updates that wait in the turn"
     FORGET = "the load is over"
 
@@ -115,7 +108,7 @@ class StateRules(NamedTuple):
 
 _DROPPED_MOVE = (LoadState.OVER, (Action.FORGET,))
 """Nothing is settled."""
-_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING)
+_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_HELD)
 
 _PASSING_MOVES: Moves = {
     LoadEvent.AGREED: (
@@ -142,22 +135,22 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             LoadEvent.AGREED: (LoadState.SHOWING_PAST, (Action.RECORD_OPENED, Action.SHOW_PAST)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
-                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET),
+                (Action.SEND_UNCOMPARED, Action.SEND_HELD, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET),
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
             LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_ANEW)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
             # agent, this comes only if a replay waits that the client wants (``LoadMachine.send_agents_request``).
-            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING)),
+            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_HELD)),
             # What the agent sends in a turn must not wait, and nobody could tell it from the replay. Until something of
             # that has come, ``LoadMachine.handle_prompt`` does not bring this event: all may still be compared.
-            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING, Action.DROP_IMPORT)),
+            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_HELD, Action.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come after it.
             LoadEvent.CANCEL_REQUESTED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
             LoadEvent.ENDED: (
                 LoadState.OVER,
-                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET),
+                (Action.SEND_UNCOMPARED, Action.SEND_HELD, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET),
             ),
         },
     ),
@@ -186,7 +179,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         holds_lines=True,
         moves={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_WAITING)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_HELD)),
             # The agent's thread has the output now, so the client's answer need not wait for it.
             LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.BECOME_ANSWERED)),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
@@ -208,7 +201,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         moves={
             LoadEvent.PAST_SHOWN: (
                 LoadState.ANSWERED,
-                (Action.ANSWER_AFTER_PAST, Action.SEND_WAITING, Action.BECOME_ANSWERED),
+                (Action.ANSWER_AFTER_PAST, Action.SEND_HELD, Action.BECOME_ANSWERED),
             ),
             # ``run`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.STOP_SHOWING, Action.RESERVE_OUTPUT)),
@@ -224,17 +217,17 @@ TRANSITIONS: dict[LoadState, StateRules] = {
     ),
     LoadState.ANSWERED: StateRules(
         moves={
-            LoadEvent.PROMPTED: (LoadState.TURN, (Action.SETTLE,)),
-            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
+            LoadEvent.PROMPTED: (LoadState.TURN, (Action.RECORD_NEW,)),
+            LoadEvent.MUST_END: (LoadState.OVER, (Action.RECORD_NEW, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_MOVE,
-            LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
+            LoadEvent.ENDED: (LoadState.OVER, (Action.RECORD_NEW, Action.FORGET)),
         },
     ),
     LoadState.TURN: StateRules(
         moves={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
             LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
-            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
+            LoadEvent.MUST_END: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_MOVE,
             LoadEvent.ENDED: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
         },

@@ -42,11 +42,11 @@ class Loads:
         """The open loads, oldest first."""
         return list(self._open.values())
 
-    def find_by_id(self, id: RequestId) -> Load | None:
+    def find_open(self, id: RequestId) -> Load | None:
         """The open load with this request id."""
         return self._open.get(id)
 
-    def find_by_request(self, request: Request) -> Load | None:
+    def find_open_by_request(self, request: Request) -> Load | None:
         """The open load of exactly this request object."""
         load = self._open.get(request.id)
         return load if load is not None and load.request is request else None
@@ -57,19 +57,21 @@ class Loads:
         load = self._open.get(request.id)
         return load is not None and (load.request is request or load.refused_prompt is not None)
 
-    def list_of_session(self, session_id: str) -> list[Load]:
+    def list_open_of_session(self, session_id: str) -> list[Load]:
         """The session's open loads, oldest first."""
         return [load for load in self._open.values() if load.session_id == session_id] if self._open else []
 
     def list_earlier(self, load: Load) -> list[Load]:
         """The open loads of its session that were sent before this one."""
-        of_session = self.list_of_session(load.session_id)
+        of_session = self.list_open_of_session(load.session_id)
         return of_session[: of_session.index(load)] if load in of_session else []
 
     def is_being_opened(self, session_id: str) -> bool:
         """Whether the client waits for the answer to a load of this session, unless it has cancelled that and the agent
         may leave it out."""
-        return any(load.holds_lines or load.state is LoadState.PASSING for load in self.list_of_session(session_id))
+        return any(
+            load.holds_lines or load.state is LoadState.PASSING for load in self.list_open_of_session(session_id)
+        )
 
     def find_current(self, session_id: str) -> Load | None:
         """The load to which the session's updates belong now, or None if they are simply new.
@@ -78,7 +80,7 @@ class Loads:
         another, so it belongs to the oldest one that the agent has not answered. If there is none, it is late, and
         belongs to the one that it has answered.
         """
-        loads = self.list_of_session(session_id)
+        loads = self.list_open_of_session(session_id)
         expected = [load for load in loads if load.awaits_agents_answer and load.state not in ABANDONED_STATES]
         agreed = [load for load in loads if not load.awaits_agents_answer]
         return next(iter(expected + agreed), None) or self._unsettled.get(session_id)

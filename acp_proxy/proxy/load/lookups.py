@@ -176,7 +176,7 @@ class Lookups:
         self, line: bytes, request: Request, session_id: str, session: SessionFound, plan: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
-        session_loads = self._machine.loads.list_of_session(session_id)
+        session_loads = self._machine.loads.list_open_of_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
         if earlier_id is None and self._session_entries.sessions.exists_here(session_id):
             earlier_id = self._aliases.find_agent_id(session_id) or session_id

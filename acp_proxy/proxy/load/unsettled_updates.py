@@ -24,7 +24,8 @@ from acp_proxy.proxy.session_entries import SessionEntries
 class UnsettledUpdates:
     """The updates of one connection's loads that come late or in a turn.
 
-    Changes nothing of a load but its ``compared`` and ``unechoed_prompts``; its lines wait in ``held_lines``.
+    Changes nothing of a load but its ``compared``, where updates wait, and its ``unechoed_prompts``. What was not
+    compared is remembered by way of ``HeldLines``.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class UnsettledUpdates:
         lines."""
         self._session_entries = session_entries
         self._loads = loads
-        self._waiting_lines = held_lines
+        self._held_lines = held_lines
         self._send_or_hold_line = send_or_hold_line
 
     # --- between the answer and the next prompt
@@ -47,9 +48,9 @@ class UnsettledUpdates:
         """An update of the conversation after the client's answer, before the next prompt."""
         if load.compared is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
-        if load.hides_agents_replay and load.may_compare and not load.opens_anew:  # shown without comparing
+        if load.withholds_replay and load.may_compare and not load.opens_anew:  # shown without comparing
             return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
-        self._waiting_lines.remember(load, line, is_after_answer=True)
+        self._held_lines.remember(load, line, is_after_answer=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
     def release_and_compare(self, session_id: str | None) -> list[Effect]:
@@ -73,11 +74,11 @@ class UnsettledUpdates:
             [ComparePast(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
         )
 
-    def settle(self, load: Load) -> list[Effect]:
+    def record_new_and_begin_turn(self, load: Load) -> list[Effect]:
         """The next prompt comes, or the session is closed: do as ``record_new`` says, and begin the turn."""
         effects = self.record_new(load)
         if load.compared is not None:
-            load.compared.begin_turn(hides_agents_replay=load.hides_agents_replay)
+            load.compared.begin_turn(withholds_replay=load.withholds_replay)
         return effects
 
     def record_new(self, load: Load) -> list[Effect]:

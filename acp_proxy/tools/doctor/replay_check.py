@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.comparison.choose_replay import Rule, choose_replay
+from acp_proxy.comparison.choose_replay import Rule, choose_replay, find_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
@@ -63,11 +63,6 @@ def find_last_loads(store: CommandStore, agent_folder: str) -> tuple[LastLoad, .
                     LastLoad(row.session_id, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}")
                 )
     return tuple(loads)
-
-
-def find_rule(number: object) -> Rule | None:
-    """The rule with this number in transcripts, or None. Of two with the same number, the usual one comes last."""
-    return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
 
 
 def _read_last_replay(reader: TranscriptReader) -> Mapping[str, object]:

@@ -51,9 +51,9 @@ MEANS_NOTHING = {
 An answered request needs no second answer; a reused id may get the release of the output that an earlier request with
 that id waited for.
 """
-SETTLING = {LoadEvent.MUST_SETTLE, LoadEvent.DROPPED, LoadEvent.ENDED}
+SETTLING = {LoadEvent.MUST_END, LoadEvent.DROPPED, LoadEvent.ENDED}
 CANNOT = {
-    **{state: {LoadEvent.PAST_SHOWN, LoadEvent.MUST_SETTLE, LoadEvent.DROPPED} for state in AWAITING},
+    **{state: {LoadEvent.PAST_SHOWN, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
     LoadState.SHOWING_PAST: {LoadEvent.CANNOT_WAIT, *SETTLING},
     LoadState.STOPPING: {LoadEvent.CANNOT_WAIT, *SETTLING},
 }
@@ -126,21 +126,21 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
 def test_an_unsettled_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in TRANSITIONS[state].moves.items():
         if following is LoadState.OVER:
-            assert ({Action.SETTLE, Action.RELEASE_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
+            assert ({Action.RECORD_NEW, Action.RELEASE_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
 
 
 @pytest.mark.parametrize("first", FIRST)
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
         assert done.count(Action.RECORD_OPENED) == done.count(Action.BECOME_ANSWERED) <= 1
-        later = [done.index(do) for do in (Action.SHOW_PAST, Action.ANSWER_AFTER_PAST, Action.SETTLE) if do in done]
+        later = [done.index(do) for do in (Action.SHOW_PAST, Action.ANSWER_AFTER_PAST, Action.RECORD_NEW) if do in done]
         assert all(done.index(Action.RECORD_OPENED) < at for at in later)
 
 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Action.SEND_WAITING, Action.ANSWER_AFTER_PAST, Action.OPEN_ANEW}
+    leaves = {Action.SEND_HELD, Action.ANSWER_AFTER_PAST, Action.OPEN_ANEW}
     for following, does in TRANSITIONS[state].moves.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
@@ -181,7 +181,7 @@ CHANGES |= {
 
 
 def test_only_the_machine_and_the_load_itself_change_what_a_load_has() -> None:
-    """The rule in ``load_states.py``: whoever else wants a change tells ``LoadMachine``."""
+    """The rule in ``load.py``: whoever else wants a change tells ``LoadMachine``."""
     package = Path(load_states.__file__).parent.parent
     request = Request(b"{}", RequestId("1"), acp.LOAD, {})
     names = set(vars(Load(request, "s", LoadPlan(acp.LOAD), has_transcript=True)))

@@ -515,3 +515,15 @@ def test_nothing_of_a_replay_cut_in_the_middle_is_recorded_if_the_next_one_is_wh
     talk.agent.say(*(whole if is_late else []))
     talk.client.say(prompt(3, "s"))
     assert list_recorded(talk) == []
+
+
+def test_what_is_left_to_two_loads_is_recorded_once() -> None:
+    """The second is cancelled, and the agent answers it all the same; then the third one's replay is shorter."""
+    talk = loading_again_in_the_middle()
+    talk.client.say(cancel(2), load(3, "s"))
+    talk.agent.say(*TURN_ONE, result(2, {}))
+    talk.agent.say(*TURN_ONE, result(3, {}))
+    talk.end_past(3)
+    talk.client.say(prompt(4, "s"))
+    recorded = [getattr(each, "raw", b"") for each in talk.all.kept]
+    assert [recorded.count(line(each)[:-1]) for each in MADE_ELSEWHERE] == [1, 1]
