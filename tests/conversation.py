@@ -310,7 +310,7 @@ class SimulatedSession:
             builder.add(Entry("", "", peer, acp.PROMPT if "result" in value else None, raw(said), value))
         comparison = Comparison(builder.finish())
         for update, late in told:
-            comparison.add(update, acp.read_update(update), is_after_answer=late)
+            comparison.add(update, acp.read_update(update), is_after_agents_answer=late)
         return comparison
 
 

@@ -28,21 +28,22 @@ class LateUpdates:
         *,
         withholds_replay: bool,
         wants_past: bool = True,
-        has_part: bool = False,
+        agent_has_only_part: bool = False,
         is_open_elsewhere: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer. With ``withholds_replay`` and ``wants_past``,
         this ends its last message.
 
         ``withholds_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``wants_past``: the client asked for the past. ``has_part``: the agent's session began with a handover, so it
-        does not have the turns that follow in the transcript. ``is_open_elsewhere``: as for ``Comparison.find_new``.
+        ``wants_past``: the client asked for the past. ``agent_has_only_part``: the agent's session began with a
+        handover, so it does not have the turns that follow in the transcript. ``is_open_elsewhere``: as for
+        ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._withholds_replay = withholds_replay
         self._wants_past = wants_past
-        self._has_part = has_part
+        self._agent_has_only_part = agent_has_only_part
         self._is_open_elsewhere = is_open_elsewhere
         self._waiting_updates: list[ComparedUpdate] = []
         self._size = 0
@@ -77,7 +78,7 @@ class LateUpdates:
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
         previous_message = comparison.current_message
-        call_index = comparison.add(line, update, is_after_answer=True)
+        call_index = comparison.add(line, update, is_after_agents_answer=True)
         message = comparison.current_message
         if previous_message is not None and message is not previous_message:
             self._end_message(previous_message)
@@ -125,7 +126,7 @@ class LateUpdates:
             return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
         # Other words than the transcript's answer, with known turns after it. If one of them follows, these were that
         # answer, which the client has seen in its own words; if nothing follows, they are new.
-        self._is_reworded = self._was_shown and place.is_before_known_turn and not self._has_part
+        self._is_reworded = self._was_shown and place.is_before_known_turn and not self._agent_has_only_part
         if self._is_reworded:
             return []
         if self._was_shown and not was_new:

@@ -78,7 +78,7 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
         builder.add_update(read_update(line))
     comparison = Comparison(builder.finish())
     for line in lines[repeat_index:]:
-        comparison.add(line, read_update(line), is_after_answer=False)
+        comparison.add(line, read_update(line), is_after_agents_answer=False)
     comparison.end_message()
     new_lines = comparison.find_new()
     if comparison.has_new_before_tail:  # the user has said the same again

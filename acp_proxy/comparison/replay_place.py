@@ -231,7 +231,7 @@ class ReplayPlace:
         """
         words, letters = self.text.words, ""
         span = None
-        if self.is_in_answer or any(update.is_after_answer for update in message.updates):
+        if self.is_in_answer or any(update.is_after_agents_answer for update in message.updates):
             return None
         for chunk in reversed(message.chunks[1:]):
             letters = chunk + letters

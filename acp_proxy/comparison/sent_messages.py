@@ -17,15 +17,15 @@ class ComparedUpdate(Struct):
 
     ``line``: as it is recorded, and shown after the transcript: with the call id that the transcript has, and only the
     part of a thought that it lacks. ``original_line``: as the agent sent it, for a client that sees the agent's replay.
-    ``is_after_answer``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not after the
-    last known message. ``needs_no_answer``: it is new if nothing known follows, even if the agent does not answer it: a
+    ``is_after_agents_answer``: it came after that. ``is_somewhere``: the transcript has it, though not after the last
+    known message. ``needs_no_answer``: it is new if nothing known follows, even if the agent does not answer it: a
     user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the transcript
     left unfinished in a turn that is over. ``tail_number``: the number of the tail to which it was added; 0 for none.
     """
 
     line: bytes
     kind: str
-    is_after_answer: bool
+    is_after_agents_answer: bool
     original_line: bytes = b""
     is_somewhere: bool = False
     needs_no_answer: bool = False

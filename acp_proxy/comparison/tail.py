@@ -151,7 +151,9 @@ class Tail:
         # Before that: only what came after the answer, since the agent says it now. What came before it may be history
         # in other words, and what the transcript has somewhere is a repetition.
         loose_updates = [
-            update for update in tail[:turn_start] if update.is_after_answer and update.kind not in update_kinds.NEUTRAL
+            update
+            for update in tail[:turn_start]
+            if update.is_after_agents_answer and update.kind not in update_kinds.NEUTRAL
         ]
         turn_lines = [update.line for update in tail[turn_start:]]
         sent_in_turn = set(turn_lines)
@@ -174,9 +176,9 @@ class Tail:
         """
         turn_start = _find_turn(self._updates, needs_no_answer=has_place and self.needs_no_answer)
         return (
-            message.updates[0].is_after_answer
+            message.updates[0].is_after_agents_answer
             and turn_start < len(self._updates)
-            and not self._updates[turn_start].is_after_answer
+            and not self._updates[turn_start].is_after_agents_answer
         )
 
 

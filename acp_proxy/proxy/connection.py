@@ -238,7 +238,7 @@ class Connection:
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
             self._negotiation.handle_initialize(message.params)
         effects += [
-            *self._message_entries.record(Peer.CLIENT, message),
+            *self._message_entries.track_and_record(Peer.CLIENT, message),
             Forward(Peer.AGENT, self._to_agent(line, message)),
         ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
@@ -364,7 +364,7 @@ class Connection:
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
                     *self._unsettled_updates.release_all_of_session(session_id),
-                    *self._message_entries.record(Peer.AGENT, message),
+                    *self._message_entries.track_and_record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_agents_request(session_id, line)
             case Notification(method=method) if (
@@ -379,11 +379,11 @@ class Connection:
                 )
                 effects = [
                     *self._unsettled_updates.release_all_of_session(session_id),
-                    *self._message_entries.record(Peer.AGENT, message),
+                    *self._message_entries.track_and_record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_in_order(session_id, line)
             case Batch() | Opaque():
-                return [*self._message_entries.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+                return [*self._message_entries.track_and_record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _send_title(self, session_id: str) -> list[Effect]:
         """Send an update with the title made from the prompts, if the list has that too, so that both show the same."""
@@ -397,7 +397,10 @@ class Connection:
         load = self._machine.loads.find_current(session_id) if session_id is not None else None
         if load is not None:
             return self._machine.handle_update(load, line, message)
-        return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_entries.record(Peer.AGENT, message)]
+        return [
+            Forward(Peer.CLIENT, line, before_recording=True),
+            *self._message_entries.track_and_record(Peer.AGENT, message),
+        ]
 
     def _handle_work_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """Version 2: the agent says that it works on a session, or that nothing is under way, which ends turns."""
@@ -438,7 +441,10 @@ class Connection:
         if (load := self._machine.loads.find_open_by_request(open_request.request)) is not None:
             if resent := self._lookups.ask_by_earlier_id(load, message):
                 return resent
-            return [*self._machine.handle_answer(load, line, message), *self._message_entries.record_early_updates()]
+            return [
+                *self._machine.handle_agents_answer(load, line, message),
+                *self._message_entries.record_early_updates(),
+            ]
         if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
             return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
         return self._handle_other_answer(open_request, line, message)

@@ -156,12 +156,14 @@ class SessionEntries:
                 self._early_updates.take(session_id)
         return effects
 
-    def record_update(self, session_id: str, raw: bytes, update: object, *, may_be_new: bool) -> list[TranscriptEffect]:
-        """The entry of an update. ``may_be_new``: an open request may be what opens this session, so its updates wait
-        for the answer."""
+    def record_update(
+        self, session_id: str, raw: bytes, update: object, *, may_be_opening: bool
+    ) -> list[TranscriptEffect]:
+        """The entry of an update. ``may_be_opening``: an open request may be what opens this session, so its updates
+        wait for the answer."""
         if not self.is_recording:
             return []
-        if session_id not in self.sessions and may_be_new and self._early_updates.hold(session_id, raw, update):
+        if session_id not in self.sessions and may_be_opening and self._early_updates.hold(session_id, raw, update):
             return []
         if self.sessions.is_deleted(session_id) or not self.sessions.try_admit_session(session_id):
             return []
@@ -366,19 +368,19 @@ class MessageEntries:
         self._session_entries = session_entries
         self._has_current_load = has_current_load
 
-    def record(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
+    def track_and_record(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
         """Open the requests in a message or a batch, close those that it answers, and return its entries."""
         match message:
             case Batch(messages=messages):
-                return [effect for item in messages for effect in self.record(sender, item)]
+                return [effect for item in messages for effect in self.track_and_record(sender, item)]
             case Request(params=params, method=method):
                 return self._record_request(sender, message, method, acp.session_id(params))
             case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
                 session_id, update = acp.session_id(params), acp.member(params, "update")
                 if session_id is None or self._is_left_to_load(session_id, update):
                     return []
-                may_be_new = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-                return self._session_entries.record_update(session_id, raw, update, may_be_new=may_be_new)
+                may_be_opening = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
+                return self._session_entries.record_update(session_id, raw, update, may_be_opening=may_be_opening)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
                     self._session_entries.cancel_turn(acp.session_id(params))

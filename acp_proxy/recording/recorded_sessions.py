@@ -370,8 +370,9 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._append_gap_note(session, stamp)
         return self.open_transcript(session)
 
-    def append_gap_notes(self) -> None:
-        """Append the gap notes that can be written, since nothing else may ever be appended to these transcripts."""
+    def retry_suspended(self) -> None:
+        """Try to record the suspended sessions again, beginning with their gap notes: nothing else may ever be appended
+        to these transcripts."""
         for session_id in list(self._gaps):
             self._progress.move()
             session = self.get(session_id)

@@ -179,6 +179,7 @@ class Recorder:
     def wait_until_recorded(self) -> None:
         """Return once the kernel has everything added before, or a gap stands for what the store does not take. If the
         store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves."""
+        # While something is missing, each wait lets the writer try again.
         if self._added_count == self._written_count and not self._sessions.has_gaps:
             return
         if self._progress.is_stalled or self._progress.has_ended:
@@ -301,7 +302,7 @@ class Recorder:
             with self._warn_of_bug():
                 self._write_batch(batch)
         with self._warn_of_bug():
-            self._sessions.append_gap_notes()
+            self._sessions.retry_suspended()
         self._written_count += count
         self._progress.move()
 
@@ -381,10 +382,10 @@ class Recorder:
         gap begins if this fails."""
         if parts:
             self._sessions.run_unless_suspended(
-                session_id, since, lambda recorded: self._mask_and_append(recorded, parts, since)
+                session_id, since, lambda recorded: self._append_entries(recorded, parts, since)
             )
 
-    def _mask_and_append(self, session: RecordedSession, parts: file_format.Parts, since: str) -> None:
+    def _append_entries(self, session: RecordedSession, parts: file_format.Parts, since: str) -> None:
         if session.is_deleted:
             return
         transcript = self._sessions.open_with_gap_noted(session, since)

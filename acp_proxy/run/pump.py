@@ -81,7 +81,7 @@ class Pump:
                 continue
             if not data:
                 break
-            self._handle_data(data, may_pass=not is_whole)  # if it was whole, it was refused above
+            self._handle_data(data, offers_first=not is_whole)  # if it was whole, it was refused above
             if framer.unfinished_size > LINE_LIMIT:
                 self._pass_unread()
         if last_line := framer.take_unfinished():
@@ -95,11 +95,11 @@ class Pump:
         self.is_reading = False
         return data
 
-    def _handle_data(self, data: bytes, *, may_pass: bool) -> None:
-        """Process the lines that the data of one read completes. ``may_pass``: offer them unparsed first."""
+    def _handle_data(self, data: bytes, *, offers_first: bool) -> None:
+        """Process the lines that the data of one read completes. ``offers_first``: offer them unparsed first."""
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
         data = self._framer.feed_joined(data)
-        if data and not (may_pass and self._try_pass(data)):
+        if data and not (offers_first and self._try_pass(data)):
             self._perform_when_recorded(self._relay.decide_lines(self.peer, split_lines(data)))
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
@@ -114,7 +114,7 @@ class Pump:
                 end = data.find(b"\n") + 1
                 write(data[:end] if end else data)
         if end:
-            self._handle_data(data[end:], may_pass=False)  # too rare to gain by an offer
+            self._handle_data(data[end:], offers_first=False)  # too rare to gain by an offer
 
     def _perform_when_recorded(self, effects: Sequence[RelayEffect]) -> None:
         """Perform what was decided, in order, once its entries are recorded: only a ``Forward`` may leave before."""

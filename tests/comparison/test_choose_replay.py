@@ -449,7 +449,7 @@ def test_a_transcript_that_is_too_long_is_undecided() -> None:
 def test_the_decision_stays_the_same_when_asked_again() -> None:
     comparison = compare_replay(transcript(*TALK), *ONE)
     assert [choose_replay(comparison).rule, choose_replay(comparison).rule] == [Rule.LESS, Rule.LESS]
-    comparison.add(b"{}\n", expand("> thanks"), is_after_answer=True)
+    comparison.add(b"{}\n", expand("> thanks"), is_after_agents_answer=True)
     assert comparison.find_new() == []
 
 

@@ -83,14 +83,14 @@ def test_a_bug_in_noting_a_gap_is_warned_of_once_and_the_writer_goes_on(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording.begin()
-    append_gap_notes, bugs = RecordedSessions.append_gap_notes, [RuntimeError("a bug")] * 3
+    retry_suspended, bugs = RecordedSessions.retry_suspended, [RuntimeError("a bug")] * 3
 
     def stumble(sessions: RecordedSessions) -> None:
         if bugs:
             raise bugs.pop()
-        append_gap_notes(sessions)
+        retry_suspended(sessions)
 
-    monkeypatch.setattr(RecordedSessions, "append_gap_notes", stumble)
+    monkeypatch.setattr(RecordedSessions, "retry_suspended", stumble)
     recording.write(RecordGap("s", "EIO"))
     assert recording.warnings == ["internal error, something was not recorded: RuntimeError: a bug"]
     bugs.clear()

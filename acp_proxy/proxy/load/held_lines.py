@@ -31,14 +31,14 @@ class HeldLines:
         loads = self._loads.list_open_of_session(session_id) if session_id is not None else []
         return next((load for load in loads if load.holds_lines), None)
 
-    def remember(self, load: Load, line: bytes, *, is_after_answer: bool) -> None:
+    def remember(self, load: Load, line: bytes, *, is_after_agents_answer: bool) -> None:
         """Remember a line that the client has, or must not get, to compare it when the next prompt comes.
 
-        ``is_after_answer``: it came after the agent's answer.
+        ``is_after_agents_answer``: it came after the agent's answer.
         """
         if load.uncompared.is_closed:
             return
-        load.uncompared.add(line, is_after_answer)
+        load.uncompared.add(line, is_after_agents_answer)
         if self._is_too_much(load):  # too much to hold, so nothing of it is compared
             load.uncompared.close()
 
@@ -47,13 +47,13 @@ class HeldLines:
         load = self._loads.find_open(id)
         if load is None or not load.agent_may_replay:
             return False
-        return any(update is not None for _, update in load.after_answer.items)
+        return any(update is not None for _, update in load.after_client_answer.items)
 
     def find_session_of_held_request(self, cancel: Notification) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels, or None."""
         cancelled_id = jsonrpc.read_cancelled_id(cancel)
         for load in self._loads.list_open():
-            for line in load.before_answer.lines + load.after_answer.lines:
+            for line in load.before_client_answer.lines + load.after_client_answer.lines:
                 message = jsonrpc.read_message(line)
                 if isinstance(message, Request) and message.id == cancelled_id:
                     return load.session_id

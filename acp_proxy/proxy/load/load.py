@@ -80,20 +80,20 @@ class ComparedReplay:
         *,
         withholds_replay: bool,
         wants_past: bool,
-        has_part: bool,
+        agent_has_only_part: bool,
         is_open_elsewhere: bool | None,
         is_checked: bool,
     ) -> None:
         """``size``: that of the transcript when it was compared. ``withholds_replay``, ``wants_past``: of the load.
-        ``has_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``:
-        nothing was appended since."""
+        ``agent_has_only_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``.
+        ``is_checked``: nothing was appended since."""
         self.comparison = comparison
         self.size = size
         self.late_updates = LateUpdates(
             comparison,
             withholds_replay=withholds_replay,
             wants_past=wants_past,
-            has_part=has_part,
+            agent_has_only_part=agent_has_only_part,
             is_open_elsewhere=is_open_elsewhere,
         )
         """What the agent sends between its answer and the next prompt."""
@@ -202,7 +202,7 @@ class Load:
         the agent's answer. The client may have them."""
         self.state_updates = LineBuffer[None]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
-        self.before_answer, self.after_answer = LineBuffer[object](), LineBuffer[object]()
+        self.before_client_answer, self.after_client_answer = LineBuffer[object](), LineBuffer[object]()
         """Lines that wait for the answer to the client, and must leave before or after it, each with its update if that
         must be compared before it is sent, else None."""
         self.first_line: bytes | None = None
@@ -236,8 +236,8 @@ class Load:
 
     @property
     def size(self) -> int:
-        """The bytes that wait, without ``state_updates``, which have a limit of their own."""
-        return self.uncompared.size + self.before_answer.size + self.after_answer.size
+        """The bytes that are kept, without ``state_updates``, which have a limit of their own."""
+        return self.uncompared.size + self.before_client_answer.size + self.after_client_answer.size
 
     @property
     def tail_size(self) -> int:

@@ -48,7 +48,7 @@ from acp_proxy.transcript.file_format import NoteType
 
 
 class LoadMachine:
-    """All loads of one connection."""
+    """Moves the loads of one connection through their states."""
 
     def __init__(self, session_entries: SessionEntries, handovers: Handovers, continuations: Continuations) -> None:
         self.sends_titles = True
@@ -112,12 +112,17 @@ class LoadMachine:
             case Action.OPEN_ANEW:
                 load.state_updates.drop()
                 # Updates are of the session that the agent does not have. Whatever else waits is not: an answer, say.
-                load.after_answer.replace([item for item in load.after_answer.items if not _is_update(item[0])])
+                load.after_client_answer.replace(
+                    [item for item in load.after_client_answer.items if not _is_update(item[0])]
+                )
                 return self._open_anew(load)
             case Action.BECOME_ANSWERED:
                 return self._become_answered(load)
             case Action.RECORD_NEW:
-                return self._record_left(load) + self.unsettled_updates.record_new_and_begin_turn(load)
+                return self._record_new(load)
+            case Action.BEGIN_TURN:
+                self.unsettled_updates.begin_turn(load)
+                return []
             case Action.RELEASE_TURN:
                 return self.unsettled_updates.release_turn_of_load(load)
             case Action.FORGET:
@@ -146,7 +151,7 @@ class LoadMachine:
             load.request.id, self._session_entries.sessions.find_answer(load.session_id)
         )
         if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
-            load.before_answer.add(busy, None)
+            load.before_client_answer.add(busy, None)
         return self._show_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> None:
@@ -179,7 +184,7 @@ class LoadMachine:
         load.returns_to = earlier_id
         return earlier_id
 
-    def handle_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
+    def handle_agents_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
         load.answer_line = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
@@ -200,7 +205,7 @@ class LoadMachine:
         if not load.plan.passes_at_once:
             load.answer_line = _replace_null_result(load.answer_line, message)
         if self.dialect.state_precedes_answer:
-            load.before_answer.replace(load.before_answer.take() + load.after_answer.take())
+            load.before_client_answer.replace(load.before_client_answer.take() + load.after_client_answer.take())
         load.result = message.result
         return effects + self._move(load, LoadEvent.AGREED)
 
@@ -251,7 +256,7 @@ class LoadMachine:
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
         idle = self.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
-            load.before_answer.add(idle, None)
+            load.before_client_answer.add(idle, None)
         load.result = message.result
         return [*new_session.effects, *self._move(load, new_session.event)]
 
@@ -317,7 +322,7 @@ class LoadMachine:
             load.uncompared.drop()
         if self._handovers.keeps_handover_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
-        lines += [line for line, _ in load.before_answer.take()]
+        lines += [line for line, _ in load.before_client_answer.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._session_entries.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.send_prompt_again(load)
@@ -351,7 +356,7 @@ class LoadMachine:
             size,
             withholds_replay=load.withholds_replay,
             wants_past=load.plan.wants_past,
-            has_part=load.fixed_rule is Rule.HANDED_OVER,
+            agent_has_only_part=load.fixed_rule is Rule.HANDED_OVER,
             is_open_elsewhere=load.is_open_elsewhere,
             is_checked=is_checked,
         )
@@ -388,7 +393,7 @@ class LoadMachine:
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if self._has_agent_ended else [])
 
-    def record_new(self, session_id: str) -> list[Effect]:
+    def record_new_before_next_load(self, session_id: str) -> list[Effect]:
         """The session is opened again: record what is new until now, unless its last replay is cut in the middle. Then
         nobody knows what is new, and the next replay has it too."""
         load = self.loads.find_unsettled(session_id)
@@ -396,7 +401,7 @@ class LoadMachine:
             return []
         if load.compared.comparison.is_in_middle:
             return []
-        return self._record_left(load) + self.unsettled_updates.record_new(load)
+        return self._record_new(load)
 
     def leave_to_next_load(self, next_load: Load) -> list[Effect]:
         """The agent is asked to open a session again: what comes now is the next load's, and the last one is over.
@@ -425,12 +430,13 @@ class LoadMachine:
         load.left_lines = None  # what came for a cancelled load was dropped
         return self._move(earlier, LoadEvent.MUST_END)
 
-    def _record_left(self, load: Load) -> list[Effect]:
-        """Record what was left to a load, unless the agent has replayed it since."""
+    def _record_new(self, load: Load) -> list[Effect]:
+        """Record what is new until now, after what was left to this load, unless the agent has replayed that since."""
         left_lines, load.left_lines = load.left_lines, None
         lines = left_lines.lines_to_record if left_lines is not None else []
-        effects = [effect for line in lines for effect in self.unsettled_updates.make_entries(load, line)]
-        return [*effects, EndTurn(load.session_id)] if lines else []
+        left_entries = [entry for line in lines for entry in self.unsettled_updates.make_entries(load, line)]
+        turn_ends = [EndTurn(load.session_id)] if lines else []
+        return [*left_entries, *turn_ends, *self.unsettled_updates.record_new(load)]
 
     def end_load(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
@@ -498,7 +504,7 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_non_conversation(load, line, message)
-        if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
+        if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:  # whatever its state
             load.other_replays.end()
             return self.unsettled_updates.handle_update_in_turn(load, line, update)
         if load.left_lines is not None:
@@ -510,15 +516,17 @@ class LoadMachine:
                 load.uncompared.add(line, load.other_replays.follows_answer)
                 return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self.held_lines.remember(load, line, is_after_answer=load.other_replays.follows_answer)
+                self.held_lines.remember(load, line, is_after_agents_answer=load.other_replays.follows_answer)
                 return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self.held_lines.remember(load, line, is_after_answer=load.other_replays.follows_answer)
+                self.held_lines.remember(load, line, is_after_agents_answer=load.other_replays.follows_answer)
                 return []
             case LoadState.SHOWING_PAST | LoadState.STOPPING:
-                load.after_answer.add(line, update)
+                load.after_client_answer.add(line, update)
                 return []
-            case LoadState.ANSWERED | LoadState.TURN:
+            case (
+                LoadState.ANSWERED | LoadState.TURN
+            ):  # the latter if its prompts were cancelled, and are no turn any more
                 return self.unsettled_updates.handle_late_update(load, line, update)
             case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
@@ -531,7 +539,7 @@ class LoadMachine:
         effects: list[Effect] = []
         if not load.awaits_agents_answer or self._session_entries.sessions.is_in_turn(load.session_id):
             effects += self._session_entries.record_update(
-                load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
+                load.session_id, message.raw, acp.member(message.params, "update"), may_be_opening=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(line, None)
@@ -562,7 +570,7 @@ class LoadMachine:
         holder = self.held_lines.find_holder(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.after_answer.add(line, None)
+        holder.after_client_answer.add(line, None)
         return self._pass_if_flooded(holder)
 
     def _pass_if_flooded(self, load: Load) -> list[Effect]:
@@ -574,13 +582,13 @@ class LoadMachine:
     def _send_held_lines(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
         lines: list[bytes] = []
-        for line, update in load.before_answer.take() + load.after_answer.take():
+        for line, update in load.before_client_answer.take() + load.after_client_answer.take():
             if update is None:
                 lines.append(line)
             elif load.compared is not None:
                 lines += load.compared.sort_late(line, update)
             else:
-                self.held_lines.remember(load, line, is_after_answer=True)
+                self.held_lines.remember(load, line, is_after_agents_answer=True)
                 lines.append(line)
         return _send(lines)
 

@@ -20,7 +20,8 @@ the agent sends meanwhile is held, and leaves after the answer.
 the next prompt (``ANSWERED``). What is new then is recorded. In the turn that follows, everything is new except a
 replay that still runs (``TURN``).
 
-A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as answered.
+A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as answered. The
+client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
 
 Three actions may bring the next event themselves, so they come last: ``SHOW_PAST`` brings ``PAST_SHOWN`` if there is no
 transcript, ``OPEN_ANEW`` brings ``REFUSED`` if no session can be asked for, and ``BECOME_ANSWERED`` brings what has
@@ -86,7 +87,8 @@ class Action(enum.Enum):
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_ANEW = "ask the agent for a new session instead"
     BECOME_ANSWERED = "the load is unsettled from now on; go on with what happened before the client's answer"
-    RECORD_NEW = "record what is new, and send what waits unless the client has it; a turn may begin"
+    RECORD_NEW = "record what is new, and send what waits unless the client has it"
+    BEGIN_TURN = "only a replay that still runs is past from now on"
     RELEASE_TURN = "send and record the updates that wait in the turn"
     FORGET = "the load is over"
 
@@ -217,7 +219,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
     ),
     LoadState.ANSWERED: StateRules(
         moves={
-            LoadEvent.PROMPTED: (LoadState.TURN, (Action.RECORD_NEW,)),
+            LoadEvent.PROMPTED: (LoadState.TURN, (Action.RECORD_NEW, Action.BEGIN_TURN)),
             LoadEvent.MUST_END: (LoadState.OVER, (Action.RECORD_NEW, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_MOVE,
             LoadEvent.ENDED: (LoadState.OVER, (Action.RECORD_NEW, Action.FORGET)),

@@ -79,7 +79,7 @@ class Lookups:
         self._pending[request.id] = request, line
         client_id = self._copy_ids.find_client_id(session_id)
         return [
-            *self._machine.record_new(session_id),
+            *self._machine.record_new_before_next_load(session_id),
             FindSession(request.id, session_id, only_here=is_ours, client_id=client_id),
         ]
 

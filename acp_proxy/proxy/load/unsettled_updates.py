@@ -50,7 +50,7 @@ class UnsettledUpdates:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
         if load.withholds_replay and load.may_compare and not load.opens_anew:  # shown without comparing
             return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
-        self._held_lines.remember(load, line, is_after_answer=True)
+        self._held_lines.remember(load, line, is_after_agents_answer=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
     def release_and_compare(self, session_id: str | None) -> list[Effect]:
@@ -60,8 +60,8 @@ class UnsettledUpdates:
         if load is None or load.state is not LoadState.ANSWERED:
             return []
         if load.uncompared:
-            _, is_after_answer = load.uncompared.items[-1]
-            is_recorded = load.compared is None and load.is_import and not is_after_answer
+            _, is_after_agents_answer = load.uncompared.items[-1]
+            is_recorded = load.compared is None and load.is_import and not is_after_agents_answer
             return [] if is_recorded else [_compare_past(load)]
         if load.compared is None or load.compared.is_checked:
             return []
@@ -73,13 +73,6 @@ class UnsettledUpdates:
         return effects + (
             [ComparePast(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
         )
-
-    def record_new_and_begin_turn(self, load: Load) -> list[Effect]:
-        """The next prompt comes, or the session is closed: do as ``record_new`` says, and begin the turn."""
-        effects = self.record_new(load)
-        if load.compared is not None:
-            load.compared.begin_turn(withholds_replay=load.withholds_replay)
-        return effects
 
     def record_new(self, load: Load) -> list[Effect]:
         """Record what is new in what the agent sent until now, and send what waits unless the client has it."""
@@ -96,6 +89,11 @@ class UnsettledUpdates:
         return effects
 
     # --- in a turn
+
+    def begin_turn(self, load: Load) -> None:
+        """The next prompt comes: everything is new from now on except a replay that still runs."""
+        if load.compared is not None:
+            load.compared.begin_turn(withholds_replay=load.withholds_replay)
 
     def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
@@ -153,7 +151,7 @@ class UnsettledUpdates:
         """The entries of an update that is new."""
         message = jsonrpc.read_message(line)
         update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-        return [*self._session_entries.record_update(load.session_id, message.raw, update, may_be_new=False)]
+        return [*self._session_entries.record_update(load.session_id, message.raw, update, may_be_opening=False)]
 
 
 def _compare_past(load: Load) -> Effect:

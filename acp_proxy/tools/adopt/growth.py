@@ -18,7 +18,7 @@ def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
         builder.add_update(read_update(line))
     comparison = Comparison(builder.finish())
     for line in lines:
-        comparison.add(line, read_update(line), is_after_answer=False)
+        comparison.add(line, read_update(line), is_after_agents_answer=False)
     comparison.end_message()
     has_tail = any(comparison.split_tail())
     has_more = comparison.has_new_before_tail or comparison.has_new_other_update or comparison.continues_last

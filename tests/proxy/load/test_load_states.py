@@ -169,7 +169,7 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
         assert before <= SKIPPABLE_STATES
 
 
-BUFFERS = ("uncompared", "before_answer", "after_answer")
+BUFFERS = ("uncompared", "before_client_answer", "after_client_answer")
 MAY_CHANGE = {"held_lines.py": {"uncompared"}, "unsettled_updates.py": {"compared", "unechoed_prompts"}}
 """What of a load others than ``LoadMachine`` change, without assigning it."""
 CHANGES = {"add", "append", "clear", "close", "drop", "extend", "hold", "insert", "pop", "remove", "replace", "take"}
