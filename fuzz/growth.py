@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from acp_proxy.comparison.choose_replay import choose_replay
+from acp_proxy.comparison.choose_past import choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.text_builder import TextBuilder
@@ -372,7 +372,7 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
                 if update_kinds.is_conversation(acp.update_kind(update)):
                     late.add(line, update)
             comparison.end_message()
-            choose_replay(comparison)
+            choose_past(comparison)
             comparison.find_new()
 
         return work

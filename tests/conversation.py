@@ -25,7 +25,7 @@ from typing import Any, Self, assert_never
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule, choose_replay
+from acp_proxy.comparison.choose_past import Rule, choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.comparison.text_builder import TextBuilder
@@ -415,19 +415,20 @@ class CoreConversation:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
         if passes is not None:
-            assert step.done == [Forward(Peer.CLIENT, data, before_recording=True)]
+            assert step.done == [Forward(Peer.CLIENT, data, may_precede_recording=True)]
             assert step.kept == _kept(RecordUpdates(passes, data))
         return step
 
     def _check_parsed(self, session: str, data: bytes) -> None:
-        """Parsed, these updates have the same effects as unparsed, and none on the state. ``before_recording`` may
+        """Parsed, these updates have the same effects as unparsed, and none on the state. ``may_precede_recording`` may
         differ: that is about time."""
         parsed = copy.deepcopy(self.core)
         vars(parsed.pass_through)["try_admit_updates"] = lambda data: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.split_lines(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(
-            replace(forward, before_recording=True) == Forward(Peer.CLIENT, forward.data, before_recording=True)
+            replace(forward, may_precede_recording=True)
+            == Forward(Peer.CLIENT, forward.data, may_precede_recording=True)
             for forward in forwards
         )
         assert b"".join(forward.data for forward in forwards) == data
@@ -493,7 +494,7 @@ class CoreConversation:
         compared = comparison if wanted.compares else None
         if compared is not None:
             compared.end_message()
-        decision = choose_replay(compared, fixed_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
+        decision = choose_past(compared, fixed_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
         told = [line(state) for state in states]
         uncompared = PastShown(id, decision, None, told, handover_record, attached, is_uncompared=True, size=size)
         if not wanted.compares and not self.core.must_compare_first(uncompared):
@@ -761,7 +762,7 @@ class _Rules:
                     self._handed_over.add(self._opening[id])
                 case Forward(data=data, is_own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"
-                case Forward(to, data, before_recording=True):
+                case Forward(to, data, may_precede_recording=True):
                     assert to is Peer.CLIENT, "only updates are forwarded before they are recorded"
                     assert all(map(_is_update, data.removesuffix(b"\n").split(b"\n"))), "and nothing else"
                 case _:

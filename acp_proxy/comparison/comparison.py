@@ -1,5 +1,5 @@
 """Compares what an agent sends about a session with its transcript, update by update, and finds what is known, new or
-missing. ``run/compare_replay.py`` reads both and feeds them in; ``choose_replay`` decides what follows.
+missing. ``run/compare_replay.py`` reads both and feeds them in; ``choose_past`` decides what follows.
 
 The input is every conversation update that the agent sends between a request to open the session and the next prompt,
 in order, before and after its answer. The agent's words are known if the transcript contains their letters after the
@@ -139,6 +139,11 @@ class Comparison:
     def is_undecided(self) -> bool:
         """Whether nothing can be decided: the transcript is too long, or the search was given up."""
         return self.text.is_too_long or self.place.search.is_exhausted
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the agent sent something that the transcript lacks, apart from the tail."""
+        return self.has_new_before_tail or self.has_new_other_update or self.continues_last
 
     @property
     def may_restart(self) -> bool:

@@ -138,12 +138,12 @@ class Connection:
     @property
     def holds_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
-        return self._machine.held_lines.are_too_much
+        return self._machine.load_buffers.are_too_much
 
     def must_compare_first(self, past_shown: PastShown) -> bool:
         """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run`` must compare
         before it passes ``past_shown`` to ``handle``."""
-        return past_shown.is_uncompared and self._machine.held_lines.has_waiting_updates_of_replay(
+        return past_shown.is_uncompared and self._machine.load_buffers.has_waiting_updates_of_replay(
             past_shown.request_id
         )
 
@@ -327,7 +327,7 @@ class Connection:
                 while next_index < count and self.pass_through.try_admit_updates(lines[next_index]) == session_id:
                     next_index += 1
                 data = b"".join(lines[first:next_index])
-                effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session_id, data)]
+                effects += [Forward(Peer.CLIENT, data, may_precede_recording=True), RecordUpdates(session_id, data)]
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
@@ -373,7 +373,7 @@ class Connection:
                 return [amendment]
             case Notification(method=method, params=params):
                 session_id = (
-                    self._machine.held_lines.find_session_of_held_request(message)
+                    self._machine.load_buffers.find_session_of_held_request(message)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
@@ -398,7 +398,7 @@ class Connection:
         if load is not None:
             return self._machine.handle_update(load, line, message)
         return [
-            Forward(Peer.CLIENT, line, before_recording=True),
+            Forward(Peer.CLIENT, line, may_precede_recording=True),
             *self._message_entries.track_and_record(Peer.AGENT, message),
         ]
 

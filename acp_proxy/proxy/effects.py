@@ -1,15 +1,15 @@
 """What ``proxy`` asks ``run`` to do. ``run`` performs effects in the order in which ``Connection`` returns them.
 
 Effects for the transcript (``TranscriptEffectBase``) are written in exactly this order. A pump performs everything
-else once all of the same decision are written, those behind it too; only a ``Forward`` with ``before_recording`` may
-leave before.
+else once all of the same decision are written, those behind it too; only a ``Forward`` with ``may_precede_recording``
+may leave before.
 """
 
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.transcript.rewinds import Point
 
@@ -116,15 +116,16 @@ class ForgetSession(TranscriptEffectBase, frozen=True):
 class Forward(Struct, frozen=True):
     """Send bytes to a peer.
 
-    ``before_recording``: it need not wait until the decision's effects for the transcript are written; its own entry
-    stands behind it. To wait is never wrong; this saves it where updates are sent and recorded one after another. While
-    a load's lines are held or compared, hardly anything is recorded, so most of them do without. ``is_own``: a message
-    from acp-proxy.
+    ``may_precede_recording``: it need not wait until the decision's effects for the transcript are written; its own
+    entry stands behind it. To wait is never wrong; this saves it where updates are sent and recorded one after another.
+    While a load's lines are held or compared, hardly anything is recorded, so most of them do without.
+
+    ``is_own``: a message from acp-proxy.
     """
 
     to: Peer
     data: bytes
-    before_recording: bool = False
+    may_precede_recording: bool = False
     is_own: bool = False
 
 
@@ -308,7 +309,7 @@ class ShowPast(Struct, frozen=True):
     compares: bool = False
     """Compare them with the transcript, even if there are none."""
     fixed_rule: Rule | None = None
-    """The rule, if it is decided already; else ``choose_replay`` decides."""
+    """The rule, if it is decided already; else ``choose_past`` decides."""
     wants_past: bool = True
     """As for ``LoadPlan``; False too for a prompt that is sent again, since the client has the past on the screen."""
     makes_handover_record: bool = False

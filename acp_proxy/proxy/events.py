@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from acp_proxy.comparison.choose_replay import Decision
+from acp_proxy.comparison.choose_past import Decision
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy.effects import AmendList

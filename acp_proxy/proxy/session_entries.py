@@ -6,7 +6,7 @@ docs/transcript-format.md says what is recorded.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from acp_proxy.comparison.choose_replay import Decision
+from acp_proxy.comparison.choose_past import Decision
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy.effects import (

@@ -129,7 +129,7 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         self._terminal_memory = TerminalMemory()
 
     def is_in_turn(self, session_id: str) -> bool:
-        """Whether a prompt of this session has no answer yet."""
+        """Whether the turn of a prompt of this session has not ended."""
         return session_id in self and bool(self[session_id].prompts)
 
     def has_begun(self, session_id: str) -> bool:

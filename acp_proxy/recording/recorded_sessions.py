@@ -268,7 +268,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.
         with contextlib.suppress(OSError):
             layout, session_id = self._store.layout, session.header.session_id
-            return open_session.was_renamed(layout, session.agent_folder, session_id, transcript)
+            return open_session.was_renamed_or_deleted(layout, session.agent_folder, session_id, transcript)
         return False
 
     def _create(self, session: RecordedSession) -> TranscriptAppender:
@@ -319,9 +319,9 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     # --- failures of the store
 
-    def run_unless_suspended(self, session_id: str, stamp: str, action: Callable[[RecordedSession], object]) -> None:
+    def run_unless_suspended(self, session_id: str, since: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
-        failure suspends the session for ``_RETRY_SECONDS``."""
+        failure suspends the session for ``_RETRY_SECONDS``. ``since``: when what is then missing was added."""
         session = self.get(session_id)
         gap = self._gaps.get(session_id)
         self._progress.move()
@@ -333,14 +333,14 @@ class RecordedSessions(dict[str, RecordedSession]):
                 session.header = replace(session.header, agent={"id": session.agent_folder, **session.header.agent})
             action(session)
         except OSError as problem:
-            self.suspend(session, stamp, problem)
+            self.suspend(session, since, problem)
 
-    def suspend(self, session: RecordedSession, stamp: str, problem: OSError) -> None:
+    def suspend(self, session: RecordedSession, since: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; a deleted one until its next prompt."""
         if isinstance(problem, Deleted):
             session.is_deleted = True  # not recorded until the next prompt
         else:
-            gap = self.remember_gap(session.header.session_id, stamp, errno_name(problem))
+            gap = self.remember_gap(session.header.session_id, since, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
             session.has_failed = True
             self.warn_suspended(errno_name(problem))

@@ -33,7 +33,7 @@ class OpenedTranscript:
 
     ``other_ids``: other session ids that its entries may have. ``title``: the user's title, if there is one.
     ``is_foreign``: it is another agent's, and this one has no copy of it. ``is_open_elsewhere``: as for
-    ``choose_replay``. ``is_archived``: the session is archived in the store.
+    ``choose_past``. ``is_archived``: the session is archived in the store.
     """
 
     def __init__(

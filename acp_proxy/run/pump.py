@@ -122,7 +122,7 @@ class Pump:
         is_recorded = False
         while pending:
             effect = pending.popleft()
-            if not (is_recorded or (isinstance(effect, Forward) and effect.before_recording)):
+            if not (is_recorded or (isinstance(effect, Forward) and effect.may_precede_recording)):
                 self._relay.wait_until_recorded()
                 is_recorded = True
             if next_effects := self._relay.perform(effect):

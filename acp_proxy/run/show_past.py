@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule, WhosePast, choose_replay
+from acp_proxy.comparison.choose_past import Rule, WhosePast, choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
@@ -100,7 +100,7 @@ class ShowPastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_replay(None, fixed_rule=effect.fixed_rule, wants_past=effect.wants_past, unreadable=True)
+        decision = choose_past(None, fixed_rule=effect.fixed_rule, wants_past=effect.wants_past, unreadable=True)
         replayer = self._begin_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -110,7 +110,7 @@ class ShowPastThread:
             replayer = self._begin_replayer(effect, comparison)
             if comparison is not None:
                 comparison.end_message()
-            decision = choose_replay(
+            decision = choose_past(
                 comparison,
                 fixed_rule=effect.fixed_rule,
                 wants_past=effect.wants_past,

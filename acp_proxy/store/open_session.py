@@ -113,7 +113,7 @@ def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) 
     raise Deleted(path)
 
 
-def was_renamed(layout: Layout, agent_folder: str, session_id: str, transcript: TranscriptAppender) -> bool:
+def was_renamed_or_deleted(layout: Layout, agent_folder: str, session_id: str, transcript: TranscriptAppender) -> bool:
     """Whether another process has set a session's open file aside, or deleted it. Not if a person has moved it
     elsewhere: then it goes on there. Raises OSError."""
     if transcript.has_its_name():

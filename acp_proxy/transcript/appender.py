@@ -47,8 +47,8 @@ class TranscriptAppender:
         self.is_begun = False
         """Whether this object wrote the header; if not, the file had one already."""
         self.is_moved_by_hand = False
-        """Whether its name leads elsewhere and no process of ours has renamed or deleted it. Set by ``was_renamed``, so
-        that appending to it need not look for it in directories each time."""
+        """Whether its name leads elsewhere and no process of ours has renamed or deleted it. Set by
+        ``was_renamed_or_deleted``, so that appending to it need not look for it in directories each time."""
         self._header = b""
         try:
             self._take_shared_lock(header)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import convert, to_builtins
 
-from acp_proxy.comparison.choose_replay import choose_replay
+from acp_proxy.comparison.choose_past import choose_past
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.replay.handover_record import HandoverRecord
@@ -94,7 +94,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
         comparison = compare_replay(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
         assert comparison is not None
         comparison.end_message()
-        choose_replay(comparison)
+        choose_past(comparison)
         assert set(comparison.find_new()) <= {*one, *ends_of_calls(told)}, "only what was told can be new"
 
 

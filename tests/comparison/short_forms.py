@@ -1,15 +1,15 @@
 """Short forms for transcripts and for an agent's replays of them.
 
 past = transcript("> mend it", "It is mended.", "> thanks", "You are welcome.")
-decision = choose_replay(compare_replay(past, "> mend it", "It is mended."))
+decision = choose_past(compare_replay(past, "> mend it", "It is mended."))
 """
 
 import json
 from collections.abc import Iterable
 from typing import Any
 
-from acp_proxy.comparison import choose_replay as decided
-from acp_proxy.comparison.choose_replay import Decision
+from acp_proxy.comparison import choose_past as decided
+from acp_proxy.comparison.choose_past import Decision
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import TranscriptText
@@ -114,11 +114,11 @@ def compare_replay(past: TranscriptText, *said: str | Update, late: Iterable[str
     return comparison
 
 
-def choose_replay(comparison: Comparison | None, **known: Any) -> Decision:
+def choose_past(comparison: Comparison | None, **known: Any) -> Decision:
     """The decision once the agent has answered; None: nothing is compared. ``known``: what else is."""
     if comparison is not None:
         comparison.end_message()
-    return decided.choose_replay(comparison, **known)
+    return decided.choose_past(comparison, **known)
 
 
 def list_new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:

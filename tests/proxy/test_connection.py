@@ -121,7 +121,7 @@ def test_stray_lines_do_not_disturb_the_order_of_others() -> None:
 def test_updates_read_together_leave_together() -> None:
     talk = serving().open("t")
     step = talk.agent.say(*(chunk("s", str(number)) for number in range(50)), chunk("t", "x"), chunk("t", "y"))
-    assert [effect.before_recording for effect in step.done if isinstance(effect, Forward)] == [True, True]
+    assert [effect.may_precede_recording for effect in step.done if isinstance(effect, Forward)] == [True, True]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
@@ -157,10 +157,12 @@ def test_updates_are_forwarded_before_they_are_recorded_and_other_lines_after() 
     ]
     step = talk.agent.say(*said)
     assert step.to_client == line(*said[:3], title_update("s"), *said[3:])
-    assert [effect.before_recording for effect in step.done if isinstance(effect, Forward)] == [True, True] + [
+    assert [effect.may_precede_recording for effect in step.done if isinstance(effect, Forward)] == [True, True] + [
         False
     ] * 5
-    assert not any(effect.before_recording for effect in talk.client.say(result(0)).done if isinstance(effect, Forward))
+    assert not any(
+        effect.may_precede_recording for effect in talk.client.say(result(0)).done if isinstance(effect, Forward)
+    )
 
 
 def test_both_sides_may_use_the_same_request_id() -> None:

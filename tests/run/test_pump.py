@@ -93,7 +93,7 @@ def is_within(wanted: Iterable[str], done: list[str]) -> bool:
 def decide_forward(to: Peer, line: bytes) -> list[RelayEffect]:
     if line.startswith(b"find"):
         return [FindSession(ID, "s")]
-    return [Forward(to, line, before_recording=line.startswith(b"first"))]
+    return [Forward(to, line, may_precede_recording=line.startswith(b"first"))]
 
 
 class Direction:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ShowPast
 from acp_proxy.proxy.events import PastShown

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison import choose_replay
+from acp_proxy.comparison import choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
@@ -70,7 +70,7 @@ def _believe_notes_anywhere(patch: Patch) -> None:
 
 def _copy_the_whole_parent(patch: Patch) -> None:
     patch.setattr("acp_proxy.proxy.session_entries.parse_fork_point", lambda params: None)
-    patch.setattr(choose_replay, "_was_forked_before", lambda past, lost: False)
+    patch.setattr(choose_past, "_was_forked_before", lambda past, lost: False)
 
 
 def _ignore_rewinds(patch: Patch) -> None:
@@ -125,7 +125,7 @@ def _leave_cut_turns_as_they_are(patch: Patch) -> None:
 
 
 def _let_a_turn_made_elsewhere_explain_any_gap(patch: Patch) -> None:
-    patch.setattr(choose_replay, "_were_taken_back_elsewhere", lambda comparison, missing: bool(missing))
+    patch.setattr(choose_past, "_were_taken_back_elsewhere", lambda comparison, missing: bool(missing))
 
 
 def _list_the_sessions_of_handovers(patch: Patch) -> None:
@@ -201,7 +201,7 @@ def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
 
 
 def _believe_the_transcript(patch: Patch) -> None:
-    patch.setattr(choose_replay, "_judge", lambda comparison, **_: choose_replay.Rule.LESS)
+    patch.setattr(choose_past, "_judge", lambda comparison, **_: choose_past.Rule.LESS)
 
 
 def _show_nothing_but_the_transcript(patch: Patch) -> None:
@@ -210,7 +210,7 @@ def _show_nothing_but_the_transcript(patch: Patch) -> None:
 
 
 def _explain_nothing_by_later_commands(patch: Patch) -> None:
-    patch.setattr(choose_replay, "_is_explained_without_answer", lambda comparison, spans, turn: False)
+    patch.setattr(choose_past, "_is_explained_without_answer", lambda comparison, spans, turn: False)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,17 @@
 
 This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
 chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
-``_move``, as the table in ``load_states`` says. What they hold is changed by three more: ``uncompared`` by
-``HeldLines``, ``compared`` and ``unechoed_prompts`` by ``UnsettledUpdates``, and echoed prompts are removed from the
-latter by the ``ReplayInTurn`` that it calls. What happened before is the state, where the next step depends on it
-alone; the other attributes say what kind of load it is, and hold what the agent sent.
+``_move``, as the table in ``load_states`` says. What they hold is changed by three more: ``uncompared_lines`` by
+``LoadBuffers``, ``compared_replay`` and ``unechoed_prompts`` by ``UnsettledUpdates``, and echoed prompts are removed
+from the latter by the ``ReplayInTurn`` that it calls. What happened before is the state, where the next step depends on
+it alone; the other attributes say what kind of load it is, and hold what the agent sent.
 
 ``load_plan`` decides before how a load is served, and ``loads`` finds it.
 """
 
 from typing import Generic, TypeVar
 
-from acp_proxy.comparison.choose_replay import Rule, decide_by_rule
+from acp_proxy.comparison.choose_past import Rule, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.repeated_replays import LeftLines, OtherReplays, drop_repetition
@@ -161,21 +161,21 @@ class Load:
         plan: LoadPlan,
         *,
         has_transcript: bool,
-        is_open_elsewhere: bool | None = None,
+        others_may_append: bool | None = None,
         is_answered_to_client: bool = False,
         earlier_id: str | None = None,
         refused_prompt: tuple[Request, bytes] | None = None,
     ) -> None:
-        """``has_transcript``: the store has a transcript of the session. ``is_open_elsewhere``: another process had it
+        """``has_transcript``: the store has a transcript of the session. ``others_may_append``: another process had it
         open to append when it was looked up; None: not known. ``is_answered_to_client``: the client has its answer
         already. ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another
         one. ``refused_prompt``: the prompt for which this opens a new session, and the line of the agent's refusal."""
         self.request = request
         self.session_id = session_id
         self.plan = plan
-        self.is_open_elsewhere = is_open_elsewhere
+        self.others_may_append = others_may_append
         first_state = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
-        first_state = first_state if plan.sends is not None else LoadState.SHOWING_PAST
+        first_state = first_state if plan.agent_method is not None else LoadState.SHOWING_PAST
         self.state = LoadState.ANSWERED if is_answered_to_client else first_state
         self.has_transcript = has_transcript
         self.may_compare = has_transcript
@@ -197,7 +197,7 @@ class Load:
         self.latest_state_lines: list[bytes] = []
         """Lines with the latest recorded state of the session, which follow the answer if the transcript is shown."""
 
-        self.uncompared = LineBuffer[bool]()
+        self.uncompared_lines = LineBuffer[bool]()
         """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
         the agent's answer. The client may have them."""
         self.state_updates = LineBuffer[None]()
@@ -213,7 +213,7 @@ class Load:
 
         self.decision = decide_by_rule(Rule.PASSES, wants_past=plan.wants_past) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
-        self.compared: ComparedReplay | None = None
+        self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""
         self.unechoed_prompts: list[str] = []
@@ -232,17 +232,17 @@ class Load:
     @property
     def replay_in_turn(self) -> ReplayInTurn | None:
         """What the agent sends in a turn after this load, or during it, if one has begun."""
-        return self.compared.in_turn if self.compared is not None else None
+        return self.compared_replay.in_turn if self.compared_replay is not None else None
 
     @property
     def size(self) -> int:
         """The bytes that are kept, without ``state_updates``, which have a limit of their own."""
-        return self.uncompared.size + self.before_client_answer.size + self.after_client_answer.size
+        return self.uncompared_lines.size + self.before_client_answer.size + self.after_client_answer.size
 
     @property
     def tail_size(self) -> int:
         """The bytes of what may be new in what was compared."""
-        return self.compared.comparison.tail.size if self.compared is not None else 0
+        return self.compared_replay.comparison.tail.size if self.compared_replay is not None else 0
 
     @property
     def withholds_replay(self) -> bool:
@@ -262,12 +262,12 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.uncompared) or (self.plan.sends == acp.LOAD and self.fixed_rule is None)
+        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.fixed_rule is None)
 
     @property
     def agent_may_replay(self) -> bool:
         """Whether the agent may replay something for it: not if it is asked for a new session, or not at all."""
-        return self.plan.sends is not None and not self.opens_anew
+        return self.plan.agent_method is not None and not self.opens_anew
 
     @property
     def is_cancelled(self) -> bool:

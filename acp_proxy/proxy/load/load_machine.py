@@ -2,12 +2,14 @@
 settled.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
-does what ``load_states.TRANSITIONS`` says. Who else changes what of a load: ``load``.
+does what ``load_states.TRANSITIONS`` says. (Five methods do an action's work without a transition, where there is no
+load yet, or the state stays: ``begin_unasked``, ``add_fork``, ``record_new_before_next_load``, ``forget_session`` and
+``send_agents_request``.) Who else changes what of a load: ``load``.
 """
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_replay import Rule, WhosePast, decide_by_rule
+from acp_proxy.comparison.choose_past import Rule, WhosePast, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letters import block_letters
 from acp_proxy.comparison.repeated_replays import LeftLines, find_conversation
@@ -29,8 +31,8 @@ from acp_proxy.proxy.events import PastCompared, PastShown
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handovers import Handovers
-from acp_proxy.proxy.load.held_lines import HELD_LIMIT, HeldLines
 from acp_proxy.proxy.load.load import ComparedReplay, Load
+from acp_proxy.proxy.load.load_buffers import HELD_LIMIT, LoadBuffers
 from acp_proxy.proxy.load.load_plan import FORKED
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
@@ -60,8 +62,10 @@ class LoadMachine:
         self.dialect = versions.V1
         """The connection's version of the protocol."""
         self.loads = Loads()
-        self.held_lines = HeldLines(self.loads)
-        self.unsettled_updates = UnsettledUpdates(session_entries, self.loads, self.held_lines, self._send_or_hold_line)
+        self.load_buffers = LoadBuffers(self.loads)
+        self.unsettled_updates = UnsettledUpdates(
+            session_entries, self.loads, self.load_buffers, self._send_or_hold_line
+        )
         self._session_entries = session_entries
         self._handovers = handovers
         self._continuations = continuations
@@ -79,7 +83,7 @@ class LoadMachine:
             case Action.RECORD_OPENED:
                 return self._record_opened(load)
             case Action.SHOW_PAST:
-                return self._show_past(load)
+                return self._show_past_if_recorded(load)
             case Action.CLOSE_TRANSCRIPT:
                 return [CloseTranscript(load.request.id)]
             case Action.STOP_SHOWING:
@@ -88,14 +92,14 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
                 load.decision = decide_by_rule(Rule.PASSES, wants_past=load.plan.wants_past)
-                return _send(load.uncompared.lines if not load.withholds_replay else [])
+                return _send(load.uncompared_lines.lines if not load.withholds_replay else [])
             case Action.SEND_UNCOMPARED:
-                return _send([line for line, _ in load.uncompared.take()])
+                return _send([line for line, _ in load.uncompared_lines.take()])
             case Action.DROP_UNCOMPARED:
-                load.uncompared.drop()
+                load.uncompared_lines.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.uncompared.drop()
+                load.uncompared_lines.drop()
                 load.is_import = False
                 return []
             case Action.SEND_HELD:
@@ -140,8 +144,8 @@ class LoadMachine:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
             if other.state in SKIPPABLE_STATES:
-                load.other_replays.expect_of_cancelled(other.request.id, len(other.uncompared.items))
-        return self._open_anew(load) if load.plan.sends == acp.NEW else []
+                load.other_replays.expect_of_cancelled(other.request.id, len(other.uncompared_lines.items))
+        return self._open_anew(load) if load.plan.agent_method == acp.NEW else []
 
     def begin_unasked(self, load: Load) -> list[Effect]:
         """Answer a load for which the agent is not asked with the transcript. What the session's agent sends meanwhile
@@ -152,13 +156,13 @@ class LoadMachine:
         )
         if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
             load.before_client_answer.add(busy, None)
-        return self._show_past(load)
+        return self._show_past_if_recorded(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> None:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORKED, has_transcript=True, is_answered_to_client=True)
-        load.uncompared.replace([(raw + b"\n", False) for raw in raw_updates])
+        load.uncompared_lines.replace([(raw + b"\n", False) for raw in raw_updates])
         self.loads.add_unsettled(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -191,13 +195,13 @@ class LoadMachine:
         cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in SKIPPABLE_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines[other.request.id] = other.uncompared.take()
+                cancelled_lines[other.request.id] = other.uncompared_lines.take()
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = LoadEvent.UNKNOWN if self._continuations.can_open_anew(load, message) else LoadEvent.REFUSED
             return effects + self._move(load, event)
-        load.uncompared.replace(load.other_replays.separate(load.uncompared.items, cancelled_lines))
-        load.first_line = load.other_replays.find_first_line(load.uncompared.items)
+        load.uncompared_lines.replace(load.other_replays.separate(load.uncompared_lines.items, cancelled_lines))
+        load.first_line = load.other_replays.find_first_line(load.uncompared_lines.items)
         for other in self.loads.list_open_of_session(load.session_id):
             if other is not load:
                 other.other_replays.expect_rest(load.first_line)
@@ -216,11 +220,11 @@ class LoadMachine:
         if not load.opens_anew:
             load.answer_line, alias = self._continuations.rename(load, acp.session_id(result))
         sessions = self._session_entries.sessions
-        if load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id):
+        if load.uncompared_lines.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id):
             load.is_import = False
         raw_states = [line.removesuffix(b"\n") for line in load.state_updates.lines]
         if load.is_import:
-            replay = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
+            replay = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared_lines.lines)]
             imported = [*replay, *raw_states]
             return [
                 *self._session_entries.open(session_id, acp.LOAD, request.params, result, imported=imported),
@@ -262,7 +266,7 @@ class LoadMachine:
 
     # --- comparison, and showing the past
 
-    def _show_past(self, load: Load) -> list[Effect]:
+    def _show_past_if_recorded(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
             load.decision = decide_by_rule(Rule.NOT_RECORDED, wants_past=load.plan.wants_past)
@@ -271,13 +275,13 @@ class LoadMachine:
             load.may_compare = not load.plan.wants_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.PAST_SHOWN)]
+            return [*([] if load.uncompared_lines else [warning]), *self._move(load, LoadEvent.PAST_SHOWN)]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_anew or load.catches_up or load.returns_to is not None
         return [
             ShowPast(
                 load.request.id,
-                tuple(load.uncompared.items),
+                tuple(load.uncompared_lines.items),
                 load.needs_comparison,
                 load.fixed_rule,
                 wants_past=load.plan.wants_past and refused_prompt is None,
@@ -302,7 +306,7 @@ class LoadMachine:
         load.decision = past_shown.decision
         if past_shown.comparison is not None and not load.opens_anew:
             # One that was compared before is in a turn, whose updates were recorded as they came.
-            is_checked = load.compared is not None and load.compared.is_checked
+            is_checked = load.compared_replay is not None and load.compared_replay.is_checked
             self._keep_comparison(load, past_shown.comparison, past_shown.size, is_checked=is_checked)
         self._continuations.keep_handover_record(load, past_shown)
         load.latest_state_lines = past_shown.states
@@ -313,17 +317,17 @@ class LoadMachine:
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_SHOWN`` has set it
         if load.decision.shows is WhosePast.AGENT:
-            lines = load.uncompared.lines
-        elif load.decision.shows is WhosePast.TRANSCRIPT and load.compared is not None:
+            lines = load.uncompared_lines.lines
+        elif load.decision.shows is WhosePast.TRANSCRIPT and load.compared_replay is not None:
             # ``run`` has sent the transcript; the tail follows.
-            load.compared.comparison.end_message()
-            lines, _ = load.compared.comparison.split_tail()
+            load.compared_replay.comparison.end_message()
+            lines, _ = load.compared_replay.comparison.split_tail()
         if load.has_transcript:
-            load.uncompared.drop()
+            load.uncompared_lines.drop()
         if self._handovers.keeps_handover_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_client_answer.take()]
-        ids = load.compared.new_message_ids if load.compared is not None else {}
+        ids = load.compared_replay.new_message_ids if load.compared_replay is not None else {}
         effects: list[Effect] = [*self._session_entries.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.send_prompt_again(load)
         answer = [load.answer_line, *load.latest_state_lines] if not prompt else []
@@ -333,9 +337,9 @@ class LoadMachine:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_unsettled(), *self.loads.list_open()]:
             if (load.request.id, load.session_id) == (past_compared.request_id, past_compared.session_id):
-                load.uncompared.drop()
-                if load.compared is not None:
-                    load.compared.end_check(past_compared.comparison)
+                load.uncompared_lines.drop()
+                if load.compared_replay is not None:
+                    load.compared_replay.end_check(past_compared.comparison)
                 elif past_compared.comparison is None:
                     load.may_compare = False
                 else:
@@ -351,16 +355,16 @@ class LoadMachine:
 
     @staticmethod
     def _keep_comparison(load: Load, comparison: Comparison, size: int, *, is_checked: bool) -> ComparedReplay:
-        load.compared = ComparedReplay(
+        load.compared_replay = ComparedReplay(
             comparison,
             size,
             withholds_replay=load.withholds_replay,
             wants_past=load.plan.wants_past,
             agent_has_only_part=load.fixed_rule is Rule.HANDED_OVER,
-            is_open_elsewhere=load.is_open_elsewhere,
+            is_open_elsewhere=load.others_may_append,
             is_checked=is_checked,
         )
-        return load.compared
+        return load.compared_replay
 
     # --- an open session
 
@@ -370,7 +374,7 @@ class LoadMachine:
         which that belongs."""
         self.loads.remove_open(load)
         others = self.loads.list_open_of_session(load.session_id)
-        if load.plan.sends is None or any(other.state not in ABANDONED_STATES for other in others):
+        if load.plan.agent_method is None or any(other.state not in ABANDONED_STATES for other in others):
             load.left_lines = None  # it is left to the other one, too
             return self._move(load, LoadEvent.MUST_END)
         effects = self._end_earlier(load)
@@ -378,7 +382,7 @@ class LoadMachine:
             self.loads.add_unsettled(load) if not self._session_entries.sessions.is_deleted(load.session_id) else None
         )
         if oldest is not None:
-            oldest.uncompared.drop()
+            oldest.uncompared_lines.drop()
             effects += self.end_load(oldest.session_id)
         return effects + self._apply_earlier_events(load)
 
@@ -397,9 +401,9 @@ class LoadMachine:
         """The session is opened again: record what is new until now, unless its last replay is cut in the middle. Then
         nobody knows what is new, and the next replay has it too."""
         load = self.loads.find_unsettled(session_id)
-        if load is None or load.state is not LoadState.ANSWERED or load.compared is None:
+        if load is None or load.state is not LoadState.ANSWERED or load.compared_replay is None:
             return []
-        if load.compared.comparison.is_in_middle:
+        if load.compared_replay.comparison.is_in_middle:
             return []
         return self._record_new(load)
 
@@ -412,12 +416,16 @@ class LoadMachine:
         if load is None or load.state is not LoadState.ANSWERED:
             return self.end_load(next_load.session_id)
         next_load.other_replays.expect_rest(load.first_line)
-        if next_load.plan.sends != acp.LOAD or load.compared is None or not load.compared.comparison.is_in_middle:
+        if (
+            next_load.plan.agent_method != acp.LOAD
+            or load.compared_replay is None
+            or not load.compared_replay.comparison.is_in_middle
+        ):
             return self._move(load, LoadEvent.MUST_END)
         effects = self.unsettled_updates.release_all_of_session(load.session_id)
-        load.compared.comparison.end_message()
+        load.compared_replay.comparison.end_message()
         left_before = load.left_lines.lines_to_record if load.left_lines is not None else []
-        next_load.left_lines = LeftLines([*left_before, *load.compared.find_new()])
+        next_load.left_lines = LeftLines([*left_before, *load.compared_replay.find_new()])
         return effects
 
     def _end_earlier(self, load: Load) -> list[Effect]:
@@ -448,7 +456,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_open_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.uncompared or load.state is not LoadState.ASKED:
+            if load.uncompared_lines or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
         unsettled_load = self.loads.find_unsettled(session_id)
         if unsettled_load is not None:
@@ -504,7 +512,9 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_non_conversation(load, line, message)
-        if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:  # whatever its state
+        if (
+            self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.agent_method is None
+        ):  # whatever its state
             load.other_replays.end()
             return self.unsettled_updates.handle_update_in_turn(load, line, update)
         if load.left_lines is not None:
@@ -513,13 +523,13 @@ class LoadMachine:
             return []  # the client has it
         match load.state:
             case LoadState.ASKED:
-                load.uncompared.add(line, load.other_replays.follows_answer)
+                load.uncompared_lines.add(line, load.other_replays.follows_answer)
                 return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self.held_lines.remember(load, line, is_after_agents_answer=load.other_replays.follows_answer)
+                self.load_buffers.keep_to_compare(load, line, is_after_agents_answer=load.other_replays.follows_answer)
                 return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self.held_lines.remember(load, line, is_after_agents_answer=load.other_replays.follows_answer)
+                self.load_buffers.keep_to_compare(load, line, is_after_agents_answer=load.other_replays.follows_answer)
                 return []
             case LoadState.SHOWING_PAST | LoadState.STOPPING:
                 load.after_client_answer.add(line, update)
@@ -543,14 +553,14 @@ class LoadMachine:
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(line, None)
-        if self.held_lines.find_holder(load.session_id) is None:
-            return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
+        if self.load_buffers.find_holder(load.session_id) is None:
+            return [Forward(Peer.CLIENT, line, may_precede_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
 
     def send_in_order(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
-        is_held = self.held_lines.find_holder(session_id) is not None
+        is_held = self.load_buffers.find_holder(session_id) is not None
         earlier_updates = [] if is_held else self.unsettled_updates.release_all_of_session(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
@@ -558,16 +568,16 @@ class LoadMachine:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
         the agent may need the client's answer to give its own. Nothing else comes before it if the client does not want
         the past."""
-        load = self.held_lines.find_holder(session_id)
+        load = self.load_buffers.find_holder(session_id)
         if load is None or load.state is not LoadState.ASKED:
             return self.send_in_order(session_id, line)
-        passes = load.uncompared and load.plan.wants_past
+        passes = load.uncompared_lines and load.plan.wants_past
         effects = self._move(load, LoadEvent.CANNOT_WAIT) if passes else self._send_held_lines(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line, or hold it until after the answer to a load of its session that holds lines."""
-        holder = self.held_lines.find_holder(session_id)
+        holder = self.load_buffers.find_holder(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.after_client_answer.add(line, None)
@@ -575,7 +585,7 @@ class LoadMachine:
 
     def _pass_if_flooded(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
-        if not self.held_lines.is_too_much_to_hold(load) or self.held_lines.drop_unneeded_replay(load):
+        if not self.load_buffers.is_too_much_to_hold(load) or self.load_buffers.drop_unneeded_replay(load):
             return []
         return self._move(load, LoadEvent.CANNOT_WAIT)
 
@@ -585,10 +595,10 @@ class LoadMachine:
         for line, update in load.before_client_answer.take() + load.after_client_answer.take():
             if update is None:
                 lines.append(line)
-            elif load.compared is not None:
-                lines += load.compared.sort_late(line, update)
+            elif load.compared_replay is not None:
+                lines += load.compared_replay.sort_late(line, update)
             else:
-                self.held_lines.remember(load, line, is_after_agents_answer=True)
+                self.load_buffers.keep_to_compare(load, line, is_after_agents_answer=True)
                 lines.append(line)
         return _send(lines)
 

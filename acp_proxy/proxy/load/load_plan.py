@@ -14,7 +14,7 @@ import enum
 
 from msgspec import Struct
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, HandoverMode, Modes
@@ -35,7 +35,7 @@ class Refusal(enum.Enum):
 class LoadPlan(Struct, frozen=True):
     """How a request is served."""
 
-    sends: str | None
+    agent_method: str | None
     """The method that goes to the agent; None: it is not asked, since it has the session open in a turn."""
     passes_at_once: bool = False
     """What the agent sends goes to the client at once. Otherwise it waits until a rule decides whose past the client
@@ -104,8 +104,8 @@ def plan_load(
                 may_import=not session.has_transcript and not is_in_turn and session.trouble is None,
             )
         if modes.load == STORE and session.is_complete:
-            sends = acp.RESUME if can_resume else acp.LOAD
-            return LoadPlan(sends, fixed_rule=Rule.ASKED_FOR, handover_mode=handover_mode, catches_up=is_behind)
+            agent_method = acp.RESUME if can_resume else acp.LOAD
+            return LoadPlan(agent_method, fixed_rule=Rule.ASKED_FOR, handover_mode=handover_mode, catches_up=is_behind)
         return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, handover_mode=handover_mode, catches_up=is_behind)
     if can_resume:
         return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, handover_mode=handover_mode, catches_up=is_behind)

@@ -181,17 +181,17 @@ class Lookups:
         if earlier_id is None and self._session_entries.sessions.exists_here(session_id):
             earlier_id = self._aliases.find_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
-        alias_effects = self._use_alias(session_id, session) if plan.sends is not None else []
+        alias_effects = self._use_alias(session_id, session) if plan.agent_method is not None else []
         if session.is_foreign:
             self.uncopied.add(session_id)
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
-        is_open_elsewhere = None if self._session_entries.sessions.has_begun(session_id) else session.is_open_elsewhere
+        others_may_append = None if self._session_entries.sessions.has_begun(session_id) else session.is_open_elsewhere
         load = Load(
             request,
             session_id,
             plan,
             has_transcript=session.has_transcript,
-            is_open_elsewhere=is_open_elsewhere,
+            others_may_append=others_may_append,
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )
         return [*alias_effects, *close_effects, *self._begin_load(line, load)]
@@ -267,9 +267,9 @@ class Lookups:
     def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
         settle_effects = self._machine.leave_to_next_load(load)
-        if load.plan.sends is None:
+        if load.plan.agent_method is None:
             return [*settle_effects, *self._machine.begin_unasked(load)]
-        if load.plan.sends == acp.NEW:
+        if load.plan.agent_method == acp.NEW:
             return [*settle_effects, *self._machine.begin_asked(load)]
         try:
             request_effects = self._send_request(line, load)
@@ -284,7 +284,7 @@ class Lookups:
 
     def _send_request(self, line: bytes, load: Load) -> list[Effect]:
         """Send the agent a load's request, with the method of its plan. ``line``: the client's. Raises ValueError."""
-        request, sends = load.request, load.plan.sends
+        request, sends = load.request, load.plan.agent_method
         if sends is not None and sends != request.method:
             line = acp.with_method(request.raw, sends) + b"\n"
         self._open_requests.add(Peer.CLIENT, request, load.session_id, keeps_raw=True)

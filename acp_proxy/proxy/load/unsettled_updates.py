@@ -14,8 +14,8 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import ComparePast, DecideLater, Effect, EndTurn, Forward
-from acp_proxy.proxy.load.held_lines import HeldLines
 from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.load_buffers import LoadBuffers
 from acp_proxy.proxy.load.load_states import LoadState
 from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.session_entries import SessionEntries
@@ -24,34 +24,34 @@ from acp_proxy.proxy.session_entries import SessionEntries
 class UnsettledUpdates:
     """The updates of one connection's loads that come late or in a turn.
 
-    Changes nothing of a load but its ``compared``, where updates wait, and its ``unechoed_prompts``. What was not
-    compared is remembered by way of ``HeldLines``.
+    Changes nothing of a load but its ``compared_replay``, where updates wait, and its ``unechoed_prompts``. What was
+    not compared is kept by way of ``LoadBuffers``.
     """
 
     def __init__(
         self,
         session_entries: SessionEntries,
         loads: Loads,
-        held_lines: HeldLines,
+        load_buffers: LoadBuffers,
         send_or_hold_line: Callable[[str | None, bytes], list[Effect]],
     ) -> None:
         """``send_or_hold_line``: sends a session's line, or holds it until after the answer to a load that holds
         lines."""
         self._session_entries = session_entries
         self._loads = loads
-        self._held_lines = held_lines
+        self._load_buffers = load_buffers
         self._send_or_hold_line = send_or_hold_line
 
     # --- between the answer and the next prompt
 
     def handle_late_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation after the client's answer, before the next prompt."""
-        if load.compared is not None:
-            return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
+        if load.compared_replay is not None:
+            return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.sort_late(line, update)]
         if load.withholds_replay and load.may_compare and not load.opens_anew:  # shown without comparing
             return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
-        self._held_lines.remember(load, line, is_after_agents_answer=True)
-        return [Forward(Peer.CLIENT, line, before_recording=True)]
+        self._load_buffers.keep_to_compare(load, line, is_after_agents_answer=True)
+        return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
 
     def release_and_compare(self, session_id: str | None) -> list[Effect]:
         """Send what waits and have ``run`` compare, before a prompt, a close or another request for this session goes
@@ -59,17 +59,17 @@ class UnsettledUpdates:
         load = self._loads.find_unsettled(session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return []
-        if load.uncompared:
-            _, is_after_agents_answer = load.uncompared.items[-1]
-            is_recorded = load.compared is None and load.is_import and not is_after_agents_answer
+        if load.uncompared_lines:
+            _, is_after_agents_answer = load.uncompared_lines.items[-1]
+            is_recorded = load.compared_replay is None and load.is_import and not is_after_agents_answer
             return [] if is_recorded else [_compare_past(load)]
-        if load.compared is None or load.compared.is_checked:
+        if load.compared_replay is None or load.compared_replay.is_checked:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
         effects = self._release_late_of_load(load)
-        lines = load.compared.begin_check()
+        lines = load.compared_replay.begin_check()
         updates = tuple((line, True) for line in lines)
-        compared_size = load.compared.size
+        compared_size = load.compared_replay.size
         return effects + (
             [ComparePast(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
         )
@@ -77,11 +77,11 @@ class UnsettledUpdates:
     def record_new(self, load: Load) -> list[Effect]:
         """Record what is new in what the agent sent until now, and send what waits unless the client has it."""
         effects = self._release_late_of_load(load)
-        if load.compared is None:
+        if load.compared_replay is None:
             return effects
-        load.compared.comparison.end_message()
-        new_lines = load.compared.find_new()
-        load.compared.comparison.forget_tail()
+        load.compared_replay.comparison.end_message()
+        new_lines = load.compared_replay.find_new()
+        load.compared_replay.comparison.forget_tail()
         for line in new_lines:
             effects += self.make_entries(load, line)
         if new_lines:
@@ -92,8 +92,8 @@ class UnsettledUpdates:
 
     def begin_turn(self, load: Load) -> None:
         """The next prompt comes: everything is new from now on except a replay that still runs."""
-        if load.compared is not None:
-            load.compared.begin_turn(withholds_replay=load.withholds_replay)
+        if load.compared_replay is not None:
+            load.compared_replay.begin_turn(withholds_replay=load.withholds_replay)
 
     def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
@@ -135,9 +135,9 @@ class UnsettledUpdates:
 
     def _release_late_of_load(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
-        if load.compared is None or (load.state is LoadState.TURN and load.compared.in_turn is not None):
+        if load.compared_replay is None or (load.state is LoadState.TURN and load.compared_replay.in_turn is not None):
             return []
-        return [Forward(Peer.CLIENT, line) for line in load.compared.late_updates.release()]
+        return [Forward(Peer.CLIENT, line) for line in load.compared_replay.late_updates.release()]
 
     def _send_sorted(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
         """Send and record what the agent sent in a turn."""
@@ -156,4 +156,4 @@ class UnsettledUpdates:
 
 def _compare_past(load: Load) -> Effect:
     """Have ``run`` compare what the agent sent with the transcript."""
-    return ComparePast(load.request.id, load.session_id, tuple(load.uncompared.items))
+    return ComparePast(load.request.id, load.session_id, tuple(load.uncompared_lines.items))

@@ -20,6 +20,4 @@ def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
     for line in lines:
         comparison.add(line, read_update(line), is_after_agents_answer=False)
     comparison.end_message()
-    has_tail = any(comparison.split_tail())
-    has_more = comparison.has_new_before_tail or comparison.has_new_other_update or comparison.continues_last
-    return has_tail or has_more or comparison.is_undecided
+    return any(comparison.split_tail()) or comparison.has_more or comparison.is_undecided

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.comparison.choose_replay import Rule, choose_replay, find_rule
+from acp_proxy.comparison.choose_past import Rule, choose_past, find_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
@@ -108,7 +108,7 @@ def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     comparison = compare_replay(drop_rewound(reader), ((line, False) for line in lines))
     if comparison is not None:
         comparison.end_message()
-    rule = choose_replay(comparison, unreadable=comparison is None).rule
+    rule = choose_past(comparison, unreadable=comparison is None).rule
     if comparison is None or rule is not Rule.LESS:
         return ReplayComparison(WHOLE if rule is Rule.SAME else OTHER)
     return ReplayComparison(LOSES, tuple(_list_losses(comparison)))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.proxy.effects import (

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy.capabilities import LOAD, RESUME, HandoverMode, Mode, Modes
 from acp_proxy.proxy.events import SessionFound
@@ -72,7 +72,7 @@ def test_a_load_left_to_the_agent_passes(
     ("served_by_agent", "found", "expected"),
     [
         (LOADS, COMPLETE, OURS),
-        (BOTH, COMPLETE, replace(OURS, sends=acp.RESUME)),
+        (BOTH, COMPLETE, replace(OURS, agent_method=acp.RESUME)),
         (LOADS, LOSSY, COMPARED),
         (BOTH, LOSSY, COMPARED),
         (LOADS, UNKNOWN, IMPORTED),

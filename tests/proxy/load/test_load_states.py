@@ -169,8 +169,8 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
         assert before <= SKIPPABLE_STATES
 
 
-BUFFERS = ("uncompared", "before_client_answer", "after_client_answer")
-MAY_CHANGE = {"held_lines.py": {"uncompared"}, "unsettled_updates.py": {"compared", "unechoed_prompts"}}
+BUFFERS = ("uncompared_lines", "before_client_answer", "after_client_answer")
+MAY_CHANGE = {"load_buffers.py": {"uncompared_lines"}, "unsettled_updates.py": {"compared_replay", "unechoed_prompts"}}
 """What of a load others than ``LoadMachine`` change, without assigning it."""
 CHANGES = {"add", "append", "clear", "close", "drop", "extend", "hold", "insert", "pop", "remove", "replace", "take"}
 CHANGES |= {"end_message", "forget_tail", "release"}
@@ -185,7 +185,7 @@ def test_only_the_machine_and_the_load_itself_change_what_a_load_has() -> None:
     package = Path(load_states.__file__).parent.parent
     request = Request(b"{}", RequestId("1"), acp.LOAD, {})
     names = set(vars(Load(request, "s", LoadPlan(acp.LOAD), has_transcript=True)))
-    assert {"state", "uncompared", "answer_line", *BUFFERS} <= names
+    assert {"state", "uncompared_lines", "answer_line", *BUFFERS} <= names
     assigned: set[tuple[str, str]] = set()
     changed: dict[str, set[str]] = {}
     for path in sorted(package.rglob("*.py")):
@@ -207,6 +207,6 @@ def _find_attribute(node: ast.expr, names: set[str]) -> set[str]:
 
 
 def _find_owner(node: ast.expr, names: set[str]) -> set[str]:
-    """The same for this attribute, or else for what has it, such as ``compared`` for ``load.compared.comparison``."""
+    """The same for this attribute, or else for what has it, such as ``compared_replay`` for its ``comparison``."""
     deeper = _find_owner(node.value, names) if isinstance(node, ast.Attribute) else set()
     return _find_attribute(node, names) or deeper

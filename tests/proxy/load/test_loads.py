@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.proxy.capabilities import AGENT, NEVER, Modes
 from acp_proxy.proxy.effects import FindSession, RecordNote, ShowPast
 from tests.conversation import (

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.proxy.effects import (
     CloseTranscript,
     DeleteSession,
     ShowPast,
     StopShowingPast,
 )
-from acp_proxy.proxy.load.held_lines import HELD_LIMIT
+from acp_proxy.proxy.load.load_buffers import HELD_LIMIT
 from tests.conversation import (
     LOADS,
     Said,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
 from acp_proxy.proxy.effects import BeginTurn, EndTurn, ReserveOutput, ShowPast, StopShowingPast
 from acp_proxy.proxy.events import PastShown
 from tests.conversation import (

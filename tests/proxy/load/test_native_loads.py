@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.effects import (
@@ -21,8 +21,8 @@ from acp_proxy.proxy.effects import (
     ShowPast,
     StopShowingPast,
 )
-from acp_proxy.proxy.load import held_lines
-from acp_proxy.proxy.load.held_lines import HELD_LIMIT
+from acp_proxy.proxy.load import load_buffers
+from acp_proxy.proxy.load.load_buffers import HELD_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     AS_USUAL,
@@ -776,7 +776,7 @@ def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_rest_of_the
 
 
 def test_a_resume_of_which_too_much_waits_shows_nothing_of_the_agents_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_lines, "HELD_LIMIT", 1000)
+    monkeypatch.setattr(load_buffers, "HELD_LIMIT", 1000)
     talk = CoreConversation().initialize(RESUMES | LOADS)
     talk.stored["s"] = SimulatedSession(says=PAST, behind=True)
     talk.client.say(resume(1, "s"))

@@ -2,7 +2,7 @@
 known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-``choose_replay`` decides this after the agent's answer. ``proxy/load`` applies the first three rules by
+``choose_past`` decides this after the agent's answer. ``proxy/load`` applies the first three rules by
 ``decide_by_rule``, when one comes to hold. Everybody else keeps the ``Decision``; until there is one, what is held of a
 load depends on its ``fixed_rule`` alone.
 """
@@ -82,7 +82,7 @@ def find_rule(number: object) -> Rule | None:
     return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
 
 
-def choose_replay(
+def choose_past(
     comparison: Comparison | None,
     *,
     fixed_rule: Rule | None = None,
@@ -121,34 +121,49 @@ def _judge(comparison: Comparison, *, may_have_queued_prompts: bool) -> Rule:
         return Rule.UNDECIDED
     # Before any rule about what is missing: an agent that has more than the transcript went on elsewhere, or has
     # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
-    if comparison.has_new_before_tail or comparison.has_new_other_update or comparison.continues_last:
+    if comparison.has_more:
         return Rule.MORE
     text, spans = comparison.text, comparison.place.spans.all_spans
     incomplete = [turn for turn in _list_counted_turns(text) if _is_part_missing(comparison, spans, turn)]
-    missing = [turn for turn in incomplete if _is_all_missing(comparison, spans, turn)]
-    is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
-    if is_explained or _were_taken_back_elsewhere(comparison, missing) or _was_forked_before(comparison, missing):
-        return Rule.TAKEN_BACK
-    # A compaction that was taken back by the next one, whatever else the agent leaves out.
-    last_compaction = max(comparison.known_compactions, default=0)
-    if any(turn < last_compaction and turn not in comparison.known_compactions for turn in text.compactions.values()):
-        return Rule.TAKEN_BACK
-    # A rewind may end in the middle of a turn. What stands before the turn's last words, the agent only leaves out.
-    if any(turn <= text.rewound_at and _is_end_missing(comparison, spans, turn) for turn in incomplete):
-        return Rule.TAKEN_BACK
-    # Agents do not replay commands of their own, so these messages need not be among them.
-    commands = sum(1 for index in comparison.place.user_cursor.known_indexes if text.user_messages[index].takes_back)
-    expected = sum(
-        1 for user in text.user_messages if not (user.takes_back or (may_have_queued_prompts and user.waits))
-    )
-    lacks_user_messages = comparison.user_message_count - commands < expected
-    turns = range(1, len(text.user_messages) + 1)
-    if lacks_user_messages and any(_is_explained_without_answer(comparison, spans, turn) for turn in turns):
+    lacks_user_messages = _lacks_user_messages(comparison, may_have_queued_prompts=may_have_queued_prompts)
+    if _is_loss_explained(comparison, spans, incomplete, lacks_user_messages=lacks_user_messages):
         return Rule.TAKEN_BACK
     lacks_thoughts = bool(text.thoughts) and not comparison.has_thoughts
     if incomplete or lacks_user_messages or lacks_thoughts or comparison.has_repetition:
         return Rule.LESS
     return Rule.SAME
+
+
+def _is_loss_explained(
+    comparison: Comparison, spans: list[Span], incomplete: list[int], *, lacks_user_messages: bool
+) -> bool:
+    """Whether something of what is missing was taken back, so that the agent lacks it for a reason. ``incomplete``: the
+    turns of which something is missing."""
+    text = comparison.text
+    missing = [turn for turn in incomplete if _is_all_missing(comparison, spans, turn)]
+    is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
+    if is_explained or _were_taken_back_elsewhere(comparison, missing) or _was_forked_before(comparison, missing):
+        return True
+    # A compaction that was taken back by the next one, whatever else the agent leaves out.
+    last_compaction = max(comparison.known_compactions, default=0)
+    if any(turn < last_compaction and turn not in comparison.known_compactions for turn in text.compactions.values()):
+        return True
+    # A rewind may end in the middle of a turn. What stands before the turn's last words, the agent only leaves out.
+    if any(turn <= text.rewound_at and _is_end_missing(comparison, spans, turn) for turn in incomplete):
+        return True
+    turns = range(1, len(text.user_messages) + 1)
+    return lacks_user_messages and any(_is_explained_without_answer(comparison, spans, turn) for turn in turns)
+
+
+def _lacks_user_messages(comparison: Comparison, *, may_have_queued_prompts: bool) -> bool:
+    """Whether the agent sent fewer user messages than the transcript has."""
+    text = comparison.text
+    # Agents do not replay commands of their own, so these messages need not be among them.
+    commands = sum(1 for index in comparison.place.user_cursor.known_indexes if text.user_messages[index].takes_back)
+    expected = sum(
+        1 for user in text.user_messages if not (user.takes_back or (may_have_queued_prompts and user.waits))
+    )
+    return comparison.user_message_count - commands < expected
 
 
 def _list_counted_turns(text: TranscriptText) -> list[int]:

@@ -1,10 +1,10 @@
-"""The lines that wait for the answers to loads, and how many may.
+"""What loads keep in their buffers: which one a session's lines wait for, what is kept to be compared, and how much.
 
 While a load holds lines, everything about its session waits for the answer that the client gets, so that nothing
-overtakes the past that it is shown. The lines are in the buffers of each ``Load``.
+overtakes the past that it is shown. ``LoadMachine`` adds what waits.
 """
 
-from acp_proxy.comparison.choose_replay import WhosePast
+from acp_proxy.comparison.choose_past import WhosePast
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
 from acp_proxy.proxy.load.load import Load
@@ -18,8 +18,8 @@ ALL_HELD_LIMIT = 4 * HELD_LIMIT
 """The most bytes that may wait for all loads together. Beyond that, a load that grows counts as over its limit."""
 
 
-class HeldLines:
-    """The lines that wait for all open loads, each in a buffer of its ``Load``."""
+class LoadBuffers:
+    """The buffers of all loads of one connection."""
 
     def __init__(self, loads: Loads) -> None:
         self._loads = loads
@@ -31,16 +31,16 @@ class HeldLines:
         loads = self._loads.list_open_of_session(session_id) if session_id is not None else []
         return next((load for load in loads if load.holds_lines), None)
 
-    def remember(self, load: Load, line: bytes, *, is_after_agents_answer: bool) -> None:
-        """Remember a line that the client has, or must not get, to compare it when the next prompt comes.
+    def keep_to_compare(self, load: Load, line: bytes, *, is_after_agents_answer: bool) -> None:
+        """Keep a line that the client has, or must not get, to compare it when the next prompt comes.
 
         ``is_after_agents_answer``: it came after the agent's answer.
         """
-        if load.uncompared.is_closed:
+        if load.uncompared_lines.is_closed:
             return
-        load.uncompared.add(line, is_after_agents_answer)
+        load.uncompared_lines.add(line, is_after_agents_answer)
         if self._is_too_much(load):  # too much to hold, so nothing of it is compared
-            load.uncompared.close()
+            load.uncompared_lines.close()
 
     def has_waiting_updates_of_replay(self, id: RequestId) -> bool:
         """Whether conversation updates that wait for a load's answer may belong to the agent's replay."""
@@ -69,9 +69,9 @@ class HeldLines:
         """Drop what the agent has replayed, if the transcript is shown whatever it sends. Returns whether there was
         something to drop."""
         rule = load.fixed_rule
-        if rule is None or rule.choice is not WhosePast.TRANSCRIPT or not load.uncompared:
+        if rule is None or rule.choice is not WhosePast.TRANSCRIPT or not load.uncompared_lines:
             return False
-        load.uncompared.drop()
+        load.uncompared_lines.drop()
         return True
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast, decide_by_rule, find_rule
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, decide_by_rule, find_rule
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
@@ -18,7 +18,7 @@ from tests.comparison.short_forms import (
     answer,
     call,
     cancel,
-    choose_replay,
+    choose_past,
     chunk,
     compare_replay,
     expand,
@@ -80,7 +80,7 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
     said, known, decision = PATHS[path]
     past = transcript(*known.get("past", TALK))
     known = {name: value for name, value in known.items() if name != "past"}
-    assert choose_replay(compare_replay(past, *said) if said is not None else None, **known) == decision
+    assert choose_past(compare_replay(past, *said) if said is not None else None, **known) == decision
 
 
 def test_a_rule_that_is_known_to_hold_decides() -> None:
@@ -145,7 +145,7 @@ REPLAYS: dict[str, tuple[Sequence[str | Update], Rule]] = {
 @pytest.mark.parametrize("replay", REPLAYS)
 def test_what_an_agent_leaves_out_or_adds_decides(replay: str) -> None:
     said, rule = REPLAYS[replay]
-    assert choose_replay(compare_replay(transcript(*BOTH), *said)).rule is rule
+    assert choose_past(compare_replay(transcript(*BOTH), *said)).rule is rule
 
 
 def test_the_numbers_in_transcripts_never_change() -> None:
@@ -165,9 +165,9 @@ def test_the_numbers_in_transcripts_never_change() -> None:
 
 def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     past = transcript("> ask 4", "> ask 10")
-    assert choose_replay(compare_replay(past, "> ask 4", "> ask 10")).rule is Rule.SAME
+    assert choose_past(compare_replay(past, "> ask 4", "> ask 10")).rule is Rule.SAME
     comparison = compare_replay(past, "> ask 4", "> ask 10", "> ask 14")
-    assert choose_replay(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is Rule.SAME
     assert [b"ask 14" in line for line in comparison.find_new(is_open_elsewhere=False)] == [True]
 
 
@@ -184,25 +184,25 @@ def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     ],
 )
 def test_a_replay_with_something_that_the_transcript_lacks_is_more(said: list[str | Update]) -> None:
-    assert choose_replay(compare_replay(transcript(*TALK), *said)).rule is Rule.MORE
+    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is Rule.MORE
 
 
 def test_a_replay_that_continues_our_last_words_is_more_unless_these_were_cut() -> None:
     said = [*ONE, "> thanks", "You are wel"]
-    assert choose_replay(compare_replay(transcript(*said), *TALK)).rule is Rule.MORE
-    assert choose_replay(compare_replay(transcript(*said, answered=False), *TALK)).rule is Rule.SAME
-    assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*said), *TALK)).rule is Rule.MORE
+    assert choose_past(compare_replay(transcript(*said, answered=False), *TALK)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*said), *said)).rule is Rule.SAME
 
 
 def test_the_end_of_a_call_that_we_lack_follows_whosever_past_is_shown() -> None:
     past = transcript(*ONE, "> look", call("1", "look", "pending"), answered=False)
-    assert choose_replay(compare_replay(past, *ONE, "> look", call("1", "look"))).rule is Rule.SAME
-    assert choose_replay(compare_replay(past, *ONE, call("1", "look"))).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE, "> look", call("1", "look"))).rule is Rule.SAME
+    assert choose_past(compare_replay(past, *ONE, call("1", "look"))).rule is Rule.LESS
 
 
 def test_more_takes_precedence_over_less() -> None:
-    assert choose_replay(compare_replay(transcript(*TALK), "> mend it", "Something else.", *TWO)).rule is Rule.MORE
-    assert choose_replay(compare_replay(transcript(*TALK, "> /clear"), *TWO, COMPACTED)).rule is Rule.MORE
+    assert choose_past(compare_replay(transcript(*TALK), "> mend it", "Something else.", *TWO)).rule is Rule.MORE
+    assert choose_past(compare_replay(transcript(*TALK, "> /clear"), *TWO, COMPACTED)).rule is Rule.MORE
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_more_takes_precedence_over_less() -> None:
     ],
 )
 def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
-    assert choose_replay(compare_replay(transcript(*TALK), *said)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is Rule.SAME
 
 
 # --- something was taken back
@@ -224,80 +224,80 @@ def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
 def test_whole_turns_that_a_command_took_back_are_not_shown(command: str) -> None:
     past = transcript(*TALK, f"> {command}", "Done with that.")
     for said in (ONE, TWO, [], [*ONE, f"> {command}", "Done with that."]):
-        assert choose_replay(compare_replay(past, *said)).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(past, *TALK)).rule is Rule.SAME
+        assert choose_past(compare_replay(past, *said)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *TALK)).rule is Rule.SAME
 
 
 def test_a_turn_of_calls_alone_that_a_command_took_back_is_not_shown() -> None:
     past = transcript(*ONE, "> and test it", call("1", "test"), "> /undo", *TWO)
-    assert choose_replay(compare_replay(past, *ONE, "> /undo", *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ONE, "> /undo", *TWO)).rule is Rule.TAKEN_BACK
     assert (
-        choose_replay(compare_replay(past, *ONE, "> and test it", call("1", "test"), "> /undo", *TWO)).rule is Rule.SAME
+        choose_past(compare_replay(past, *ONE, "> and test it", call("1", "test"), "> /undo", *TWO)).rule is Rule.SAME
     )
 
 
 def test_turns_without_an_answer_that_a_command_took_back_are_not_shown() -> None:
     past = transcript("> mend it", "> thanks", "> /clear")
-    assert choose_replay(compare_replay(past, "> /clear")).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, "> /clear")).rule is Rule.TAKEN_BACK
     whole = [user(said, messageId=said) for said in ("mend it", "thanks", "/clear")]
-    assert choose_replay(compare_replay(past, *whole)).rule is Rule.SAME
-    assert choose_replay(compare_replay(transcript("> /clear", "> mend it"))).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *whole)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript("> /clear", "> mend it"))).rule is Rule.LESS
 
 
 def test_a_compaction_that_a_later_one_took_back_is_not_shown() -> None:
     compaction = {"sessionUpdate": "compaction_update", "compactionId": "1"}
     past = transcript("> /compact", compaction, "> /compact", compaction | {"compactionId": "2"}, "> thanks")
-    assert choose_replay(compare_replay(past)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past)).rule is Rule.TAKEN_BACK
     past = transcript("> /compact", compaction, "> thanks")
-    assert choose_replay(compare_replay(past)).rule is Rule.LESS
+    assert choose_past(compare_replay(past)).rule is Rule.LESS
 
 
 def test_a_command_that_a_later_one_took_back_is_not_shown() -> None:
     past = transcript("> /undo", "Undone.", "> /clear", *ONE, "> thanks")
-    assert choose_replay(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(past, "> /undo", *ONE)).rule is Rule.LESS
-    assert choose_replay(compare_replay(past, "Undone.", *ONE)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, "> /undo", *ONE)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "Undone.", *ONE)).rule is Rule.LESS
 
 
 def test_a_command_explains_only_what_is_missing_before_it() -> None:
     past = transcript(*ONE, "> /undo", "Undone.", *TWO)
-    assert choose_replay(compare_replay(past, *TWO)).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(past, *ONE)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ONE)).rule is Rule.LESS
 
 
 def test_a_partly_missing_turn_is_not_explained() -> None:
     past = transcript("> a", "The first half.", call("1", "look"), *TWO, "> /undo", "Undone.")
-    assert choose_replay(compare_replay(past, "> a", "The first half.", *TWO)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> a", "The first half.", *TWO)).rule is Rule.LESS
 
 
 def test_a_rewind_to_an_unknown_message_explains_that_the_end_of_a_turn_is_missing() -> None:
     rewind = {"sessionUpdate": "history_truncated", "messageId": "unknown"}
     turn: list[str | Update] = ["> a", call("1", "look"), "The first half.", "The second half."]
-    assert choose_replay(compare_replay(transcript(*turn, rewind), *turn[:3])).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(transcript(*turn, rewind), turn[0], *turn[2:])).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*turn, rewind), *turn[:3])).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(transcript(*turn, rewind), turn[0], *turn[2:])).rule is Rule.LESS
     assert (
-        choose_replay(compare_replay(transcript(*turn, rewind, *TWO), *turn, TWO[0], "You are welcome,")).rule
+        choose_past(compare_replay(transcript(*turn, rewind, *TWO), *turn, TWO[0], "You are welcome,")).rule
         is Rule.LESS
     )
     turn = ["> a", "I will look.", call("1", "look")]
-    assert choose_replay(compare_replay(transcript(*turn, rewind), *turn[:2])).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(transcript(*turn), *turn[:2])).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*turn, rewind), *turn[:2])).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(transcript(*turn), *turn[:2])).rule is Rule.LESS
 
 
 def test_a_compaction_explains_only_what_is_missing_before_it() -> None:
     past = transcript(*ONE, COMPACTED, *TWO)
-    assert choose_replay(compare_replay(past, COMPACTED, *TWO)).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(past, *ONE, COMPACTED)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, COMPACTED, *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ONE, COMPACTED)).rule is Rule.LESS
 
 
 def test_a_turn_made_elsewhere_explains_what_is_missing_before_it() -> None:
     past = transcript(*ONE, user("made elsewhere"), "With an answer.")
-    assert choose_replay(compare_replay(past, *ONE)).rule is Rule.LESS, (
+    assert choose_past(compare_replay(past, *ONE)).rule is Rule.LESS, (
         "the prompt has not been answered: the message steers it"
     )
     elsewhere = ["> elsewhere", "With an answer."]
-    assert choose_replay(compare_replay(transcript(*TALK), *ONE, *elsewhere)).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(transcript(*TALK), *ONE, "> elsewhere")).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*TALK), *ONE, *elsewhere)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(transcript(*TALK), *ONE, "> elsewhere")).rule is Rule.LESS
 
 
 def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> None:
@@ -307,10 +307,10 @@ def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> N
     for entry in (prompt_entry("mend it"), updated(agent(ONE[1])), answer()):
         builder.add(entry)
     past = builder.finish()
-    assert choose_replay(compare_replay(past, "> made elsewhere")).rule is Rule.LESS, (
+    assert choose_past(compare_replay(past, "> made elsewhere")).rule is Rule.LESS, (
         "its answer may come after the load's"
     )
-    assert choose_replay(compare_replay(past, *ONE)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE)).rule is Rule.LESS
 
 
 @pytest.mark.parametrize("noted", [[], [opened("another window's")]])
@@ -319,7 +319,7 @@ def test_a_prompt_that_may_wait_in_another_window_is_not_missing(noted: list[Ent
         builder = TextBuilder()
         for entry in (*entries, *noted):
             builder.add(entry)
-        return choose_replay(compare_replay(builder.finish(), *ONE), is_open_elsewhere=is_open).rule
+        return choose_past(compare_replay(builder.finish(), *ONE), is_open_elsewhere=is_open).rule
 
     running = [prompt_entry("mend it", id=1), updated(agent(ONE[1])), prompt_entry("and test it", id=2)]
     assert [decide(*running, is_open=each) for each in (True, None, False)] == [Rule.SAME, Rule.LESS, Rule.LESS]
@@ -342,39 +342,39 @@ def _laid_with_turn_elsewhere(*before: str | Update) -> TranscriptText:
 
 def test_a_turn_whose_user_message_the_agent_has_was_not_taken_back_elsewhere() -> None:
     calls: list[str | Update] = ["> look", call("1", "look")]
-    assert choose_replay(compare_replay(transcript(*calls), "> look", *ELSEWHERE)).rule is Rule.LESS
-    assert choose_replay(compare_replay(transcript(*calls), *ELSEWHERE)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(transcript(*calls), "> look", *ELSEWHERE)).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*calls), *ELSEWHERE)).rule is Rule.TAKEN_BACK
     past = _laid_with_turn_elsewhere(*calls)
-    assert choose_replay(compare_replay(past, "> look", *ELSEWHERE, "> thanks")).rule is Rule.LESS
-    assert choose_replay(compare_replay(past, *ELSEWHERE, "> thanks")).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, "> look", *ELSEWHERE, "> thanks")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ELSEWHERE, "> thanks")).rule is Rule.TAKEN_BACK
 
 
 def test_a_turn_made_elsewhere_that_is_missing_too_explains_nothing() -> None:
     past = _laid_with_turn_elsewhere(*ONE)
-    assert choose_replay(compare_replay(past, "> thanks")).rule is Rule.LESS
-    assert choose_replay(compare_replay(past, *ELSEWHERE)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, "> thanks")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ELSEWHERE)).rule is Rule.TAKEN_BACK
 
 
 def test_a_warning_in_place_of_the_last_answer_is_no_rewording_if_the_transcript_has_it_elsewhere() -> None:
     past = transcript(GREETING, *TALK)
     comparison = compare_replay(past, *TALK[:3], GREETING)
-    assert choose_replay(comparison).rule is Rule.LESS
+    assert choose_past(comparison).rule is Rule.LESS
     assert updates(comparison.split_tail()[0]) == [GREETING]
     assert list_new(comparison) == []
-    assert choose_replay(compare_replay(past, *TALK[:3], "In other words.")).rule is Rule.MORE
-    assert choose_replay(compare_replay(transcript(*TALK), *TALK[:3], GREETING)).rule is Rule.MORE, (
+    assert choose_past(compare_replay(past, *TALK[:3], "In other words.")).rule is Rule.MORE
+    assert choose_past(compare_replay(transcript(*TALK), *TALK[:3], GREETING)).rule is Rule.MORE, (
         "nothing says that it is none"
     )
 
 
 def test_commands_do_not_make_up_for_missing_user_messages() -> None:
     past = transcript("> mend it", "> /compact", "> thanks", "You are welcome, any time.")
-    assert choose_replay(compare_replay(past, "> /compact", "> thanks")).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, "> /compact", "> thanks")).rule is Rule.TAKEN_BACK
 
 
 def test_words_after_a_turn_of_calls_are_not_its_answer_in_other_words() -> None:
     past = transcript(*ONE, "> look", call("1", "look"))
-    assert choose_replay(compare_replay(past, *ONE, "> look", "A warning of the model.")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE, "> look", "A warning of the model.")).rule is Rule.LESS
 
 
 def test_the_turns_after_the_point_of_a_fork_are_not_shown() -> None:
@@ -384,10 +384,10 @@ def test_the_turns_after_the_point_of_a_fork_are_not_shown() -> None:
             builder.add(entry)
     builder.add(opened(method=acp.FORK))
     past = builder.finish()
-    assert choose_replay(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(past, *ONE, TWO[0])).rule is Rule.LESS, "it was made after that message"
-    assert choose_replay(compare_replay(past, *TWO)).rule is Rule.LESS, "a fork has the beginning"
-    assert choose_replay(compare_replay(past)).rule is Rule.LESS, "the agent has lost all of it"
+    assert choose_past(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ONE, TWO[0])).rule is Rule.LESS, "it was made after that message"
+    assert choose_past(compare_replay(past, *TWO)).rule is Rule.LESS, "a fork has the beginning"
+    assert choose_past(compare_replay(past)).rule is Rule.LESS, "the agent has lost all of it"
 
 
 # --- the agent's replay has less
@@ -395,60 +395,60 @@ def test_the_turns_after_the_point_of_a_fork_are_not_shown() -> None:
 
 @pytest.mark.parametrize("said", [[], ONE, TWO, [*ONE, "> thanks"], [*ONE, "> thanks", "You are welcome"]])
 def test_a_replay_without_some_words_is_less(said: list[str | Update]) -> None:
-    assert choose_replay(compare_replay(transcript(*TALK), *said)).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is Rule.LESS
 
 
 def test_a_message_without_its_middle_is_less() -> None:
     past = transcript("> a", "The first part of it.", "And the second part.", "The last part of it.")
-    assert choose_replay(compare_replay(past, "> a", "The first part of it.", "The last part of it.")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> a", "The first part of it.", "The last part of it.")).rule is Rule.LESS
 
 
 def test_a_replay_without_a_call_is_less() -> None:
     past = transcript("> a", call("1", "look"), call("2", "look"), "Done with it.")
-    assert choose_replay(compare_replay(past, "> a", call("1", "look"), "Done with it.")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> a", call("1", "look"), "Done with it.")).rule is Rule.LESS
 
 
 def test_fewer_user_messages_than_prompts_are_less() -> None:
-    assert choose_replay(compare_replay(transcript(*TALK), "> mend it", TALK[1], TALK[3])).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*TALK), "> mend it", TALK[1], TALK[3])).rule is Rule.LESS
     assert (
-        choose_replay(compare_replay(transcript(*TALK), "> in other words", TALK[1], "> context", TALK[3])).rule
+        choose_past(compare_replay(transcript(*TALK), "> in other words", TALK[1], "> context", TALK[3])).rule
         is Rule.SAME
     )
 
 
 def test_missing_thoughts_are_less_and_other_thoughts_are_not() -> None:
     past = transcript("> a", "~ hm", "The answer to it.")
-    assert choose_replay(compare_replay(past, "> a", "The answer to it.")).rule is Rule.LESS
-    assert choose_replay(compare_replay(past, "> a", "~ well", "The answer to it.")).rule is Rule.SAME
+    assert choose_past(compare_replay(past, "> a", "The answer to it.")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> a", "~ well", "The answer to it.")).rule is Rule.SAME
 
 
 def test_a_history_replayed_twice_is_less() -> None:
-    assert choose_replay(compare_replay(transcript(*TALK), *TALK, *TALK)).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*TALK), *TALK, *TALK)).rule is Rule.LESS
 
 
 def test_text_before_the_first_prompt_and_the_turn_of_a_compaction_do_not_count() -> None:
-    assert choose_replay(compare_replay(transcript("A warning of the model.", *TALK), *TALK)).rule is Rule.SAME
-    assert choose_replay(compare_replay(transcript(*TALK, "> /compact", "Compacted."), *TALK)).rule is Rule.SAME
-    assert choose_replay(compare_replay(transcript(*TALK, "> /model", "Another one."), *TALK)).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript("A warning of the model.", *TALK), *TALK)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*TALK, "> /compact", "Compacted."), *TALK)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*TALK, "> /model", "Another one."), *TALK)).rule is Rule.LESS
 
 
 # --- otherwise
 
 
 def test_a_replay_that_lacks_nothing_is_shown() -> None:
-    assert choose_replay(compare_replay(transcript(*TALK), *TALK)).rule is Rule.SAME
-    assert choose_replay(compare_replay(transcript())).rule is Rule.SAME
-    assert choose_replay(compare_replay(transcript(), *TALK)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*TALK), *TALK)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript())).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(), *TALK)).rule is Rule.SAME
 
 
 def test_a_transcript_that_is_too_long_is_undecided() -> None:
     past = transcript("> a", "x" * (LETTERS_LIMIT + 1))
-    assert choose_replay(compare_replay(past, "> a", "y")).rule is Rule.UNDECIDED
+    assert choose_past(compare_replay(past, "> a", "y")).rule is Rule.UNDECIDED
 
 
 def test_the_decision_stays_the_same_when_asked_again() -> None:
     comparison = compare_replay(transcript(*TALK), *ONE)
-    assert [choose_replay(comparison).rule, choose_replay(comparison).rule] == [Rule.LESS, Rule.LESS]
+    assert [choose_past(comparison).rule, choose_past(comparison).rule] == [Rule.LESS, Rule.LESS]
     comparison.add(b"{}\n", expand("> thanks"), is_after_agents_answer=True)
     assert comparison.find_new() == []
 
@@ -464,15 +464,15 @@ def test_the_mixed_replays_of_two_loads_are_not_shown(message: str | None) -> No
         user("hi", **ids),
         agent("Hello.", **ids),
     ]
-    assert choose_replay(compare_replay(past, *(each for each in one for _ in range(2)))).rule is Rule.LESS
-    assert choose_replay(compare_replay(past, *one)).rule is Rule.SAME
+    assert choose_past(compare_replay(past, *(each for each in one for _ in range(2)))).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *one)).rule is Rule.SAME
 
 
 def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript() -> None:
     past = transcript("> mend it", "It is mended, all of it.", "> hi", "Good morning to you, too.")
     told_twice = [each for each in ("It is mended, all of it.", "Good morning to you, too.") for _ in range(2)]
     comparison = compare_replay(past, *told_twice)
-    assert choose_replay(comparison).rule is Rule.LESS
+    assert choose_past(comparison).rule is Rule.LESS
     assert comparison.split_tail() == ([], [])
 
 
@@ -514,9 +514,9 @@ def test_a_row_is_enough_to_compare_a_new_kind_of_words(
 ) -> None:
     monkeypatch.setitem(update_kinds._BY_NAME, row.name, row)
     past = transcript(*said)
-    assert choose_replay(compare_replay(past, *said)).rule is Rule.SAME
+    assert choose_past(compare_replay(past, *said)).rule is Rule.SAME
     without = [each for each in said if isinstance(each, str)]
-    assert choose_replay(compare_replay(past, *without)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *without)).rule is Rule.LESS
 
 
 def test_a_rule_is_found_by_its_number_in_transcripts() -> None:
