@@ -65,7 +65,7 @@ class Decision(Struct, frozen=True):
     rule: Rule
 
     @property
-    def hides_agents_replay(self) -> bool:
+    def withholds_replay(self) -> bool:
         """Whether the client does not see the agent's replay: it has the transcript's, or none, since one that resumes
         has the past on the screen, and one that cancels wants none of it."""
         return self.shows is not WhosePast.AGENT

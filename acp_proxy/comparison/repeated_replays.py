@@ -281,26 +281,6 @@ class OtherReplays:
         self._rest = None
 
 
-class LeftLines:
-    """What was new in a session's earlier replay, if that was cut in the middle. It is left to the next replay, which
-    shows whether it is new, and is recorded only if that does not have all of it."""
-
-    def __init__(self, lines: list[bytes]) -> None:
-        """``lines``: in order."""
-        self._lines = lines
-        self._missing = {digest(read_without_ids(line)) for line in lines}
-
-    def remove(self, line: bytes) -> None:
-        """The next replay has this line."""
-        if self._missing:
-            self._missing.discard(digest(read_without_ids(line)))
-
-    @property
-    def lines_to_record(self) -> list[bytes]:
-        """All lines, unless the next replay has them."""
-        return self._lines if self._missing else []
-
-
 def _find_user_letters(line: bytes) -> str:
     update = read_update(line)
     is_user = update_kinds.find(acp.update_kind(update)).role is Role.USER

@@ -33,7 +33,7 @@ def as_v1(update: object) -> object:
     if row.name == update_kinds.TOOL_CALL_CHUNK:
         return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
     if row.compared_by is ComparedBy.WHAT_FOLLOWS and row.name != update_kinds.PLAN:
-        return _SAYS_NOTHING  # version 1 has no such kind
+        return _SAYS_NOTHING  # nothing of it is compared
     return update
 
 

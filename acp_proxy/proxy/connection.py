@@ -238,7 +238,7 @@ class Connection:
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
             self._negotiation.handle_initialize(message.params)
         effects += [
-            *self._message_entries.track_and_record(Peer.CLIENT, message),
+            *self._message_entries.track_and_make_entries(Peer.CLIENT, message),
             Forward(Peer.AGENT, self._to_agent(line, message)),
         ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
@@ -364,7 +364,7 @@ class Connection:
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
                     *self._unsettled_updates.release_all_of_session(session_id),
-                    *self._message_entries.track_and_record(Peer.AGENT, message),
+                    *self._message_entries.track_and_make_entries(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_agents_request(session_id, line)
             case Notification(method=method) if (
@@ -379,11 +379,11 @@ class Connection:
                 )
                 effects = [
                     *self._unsettled_updates.release_all_of_session(session_id),
-                    *self._message_entries.track_and_record(Peer.AGENT, message),
+                    *self._message_entries.track_and_make_entries(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_in_order(session_id, line)
             case Batch() | Opaque():
-                return [*self._message_entries.track_and_record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+                return [*self._message_entries.track_and_make_entries(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _send_title(self, session_id: str) -> list[Effect]:
         """Send an update with the title made from the prompts, if the list has that too, so that both show the same."""
@@ -399,7 +399,7 @@ class Connection:
             return self._machine.handle_update(load, line, message)
         return [
             Forward(Peer.CLIENT, line, may_precede_recording=True),
-            *self._message_entries.track_and_record(Peer.AGENT, message),
+            *self._message_entries.track_and_make_entries(Peer.AGENT, message),
         ]
 
     def _handle_work_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
@@ -443,7 +443,7 @@ class Connection:
                 return resent
             return [
                 *self._machine.handle_agents_answer(load, line, message),
-                *self._message_entries.record_early_updates(),
+                *self._message_entries.make_early_update_entries(),
             ]
         if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
             return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
@@ -455,7 +455,7 @@ class Connection:
         is_recording, has_succeeded = self._session_entries.is_recording, message.error is None
         if request.method == acp.FORK and (fork := acp.session_id(message.result)) is not None:
             return [*self._handle_fork(open_request, fork, message), Forward(Peer.CLIENT, line)]
-        effects: list[Effect] = [*self._message_entries.record_answer(open_request, message)]
+        effects: list[Effect] = [*self._message_entries.make_answer_entries(open_request, message)]
         match request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_initialize_answer(line, message)
@@ -463,7 +463,7 @@ class Connection:
                 return [*effects, self._agent_list.amend_page(line, request, message.result)]
             case acp.STEERING if session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._session_entries.record_steering(session_id, request.raw)
+                    effects += self._session_entries.make_steering_entries(session_id, request.raw)
             case acp.DELETE if is_recording and has_succeeded and session_id is not None:
                 effects += self._delete_session(session_id)
             case method if is_recording and has_succeeded and method in jetbrains_index.METHODS:
@@ -475,14 +475,13 @@ class Connection:
         so it is not recorded with the answer, but compared."""
         request = open_request.request
         raw_updates = self._session_entries.take_early_conversation(fork)
-        effects: list[Effect] = [*self._message_entries.record_answer(open_request, message)]
+        effects: list[Effect] = [*self._message_entries.make_answer_entries(open_request, message)]
         if not self._session_entries.is_recording:
             return effects
         has_record = self._handovers.expect_handover_record_of_fork(fork, open_request.session_id or "")
         if has_record and parse_fork_point(request.params) is not None:  # the copy may end before the note
             effects += self._session_entries.note(fork, NoteType.HANDOVER)
-        self._machine.add_fork(request, fork, raw_updates)
-        return effects
+        return effects + self._machine.add_fork(request, fork, raw_updates)
 
     @property
     def _amends_agents_list(self) -> bool:
@@ -522,7 +521,7 @@ class Connection:
         effects = self._unsettled_updates.release_turn_of_session(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
         effects += [
-            *self._message_entries.record_answer(open_request, message),
+            *self._message_entries.make_answer_entries(open_request, message),
             *self._machine.handle_turn_end(session_id),
         ]
         return [*effects, *self._send_title(session_id), *self._machine.send_in_order(session_id, line)]
@@ -562,4 +561,4 @@ class Connection:
         effects += self.waiting_requests.fail(reason)
         effects += [*self._draft_methods.end(), *self._agent_list.end(reason), *self._session_entries.end()]
         self._open_requests.clear()
-        return [*effects, *self._message_entries.record_early_updates()]
+        return [*effects, *self._message_entries.make_early_update_entries()]

@@ -91,7 +91,8 @@ class RecordNote(TranscriptEffectBase, frozen=True):
 
 
 class EndTurn(TranscriptEffectBase, frozen=True):
-    """A turn has ended: force the transcript to disk if so configured, and index it."""
+    """A turn, or what was added outside of one, is complete: force the transcript to disk if so configured, and index
+    it."""
 
     session_id: str
 

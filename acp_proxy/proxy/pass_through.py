@@ -184,7 +184,7 @@ class PassThrough:
             return False
         # Closes the request, and makes no entries: none are made for such a request of the client, and the note of a
         # terminal's output was ruled out above.
-        self._message_entries.track_and_record(peer, message)
+        self._message_entries.track_and_make_entries(peer, message)
         return True
 
 

@@ -108,7 +108,7 @@ class SessionEntries:
             return []
         # "transcript" also where nothing was shown, as after a resume. This is meant: it says that the agent's replay
         # was hidden, and readers know no third word.
-        shown = "transcript" if decision.hides_agents_replay else "agent"
+        shown = "transcript" if decision.withholds_replay else "agent"
         users = {"users": encode_ids(ids)} if ids else {}
         return self.note(session_id, NoteType.REPLAY, shown=shown, rule=decision.rule.number, **users)
 
@@ -156,7 +156,7 @@ class SessionEntries:
                 self._early_updates.take(session_id)
         return effects
 
-    def record_update(
+    def make_update_entries(
         self, session_id: str, raw: bytes, update: object, *, may_be_opening: bool
     ) -> list[TranscriptEffect]:
         """The entry of an update. ``may_be_opening``: an open request may be what opens this session, so its updates
@@ -176,7 +176,7 @@ class SessionEntries:
             effects.append(IndexSession(session_id))
         return effects
 
-    def record_prompt(
+    def make_prompt_entries(
         self, session_id: str, raw: bytes, blocks: object, id: RequestId | None = None
     ) -> list[TranscriptEffect]:
         """The entry of a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
@@ -191,20 +191,22 @@ class SessionEntries:
             session.titles.consider(blocks)
         return [*begin_effects, BeginTurn(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
 
-    def record_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
+    def make_steering_entries(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
         """The entry of the user's words into a turn, which the agent has just taken."""
         if not self.is_recording or self.sessions.is_deleted(session_id):
             return []
         effects = [*self._begin(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
         return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
 
-    def record_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
+    def make_prompt_answer_entries(
+        self, session_id: str, raw: bytes, id: RequestId | None = None
+    ) -> list[TranscriptEffect]:
         """The entry of the agent's answer to a prompt, which ends the turn."""
         return self._end_turn(session_id, [RecordMessage(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
 
     def accept_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
         """The entry of the agent's answer to a prompt that does not end its turn."""
-        entries = self.record_message(session_id, Peer.AGENT, raw, acp.PROMPT)
+        entries = self.make_message_entries(session_id, Peer.AGENT, raw, acp.PROMPT)
         is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
         return [*entries, *self._make_turn_end(session_id)] if is_over else entries
 
@@ -225,7 +227,7 @@ class SessionEntries:
         note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": reason}
         return self._end_turn(session_id, [RecordNote(session_id, note)], id)
 
-    def record_message(
+    def make_message_entries(
         self, session_id: str | None, peer: Peer, raw: bytes, answered_method: str | None = None
     ) -> list[TranscriptEffect]:
         """The entry of any other message, if its session is recorded. ``answered_method``: the method that a response
@@ -368,29 +370,29 @@ class MessageEntries:
         self._session_entries = session_entries
         self._has_current_load = has_current_load
 
-    def track_and_record(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
+    def track_and_make_entries(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
         """Open the requests in a message or a batch, close those that it answers, and return its entries."""
         match message:
             case Batch(messages=messages):
-                return [effect for item in messages for effect in self.track_and_record(sender, item)]
+                return [effect for item in messages for effect in self.track_and_make_entries(sender, item)]
             case Request(params=params, method=method):
-                return self._record_request(sender, message, method, acp.session_id(params))
+                return self._make_request_entries(sender, message, method, acp.session_id(params))
             case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
                 session_id, update = acp.session_id(params), acp.member(params, "update")
                 if session_id is None or self._is_left_to_load(session_id, update):
                     return []
                 may_be_opening = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-                return self._session_entries.record_update(session_id, raw, update, may_be_opening=may_be_opening)
+                return self._session_entries.make_update_entries(session_id, raw, update, may_be_opening=may_be_opening)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
                     self._session_entries.cancel_turn(acp.session_id(params))
-                return self._session_entries.record_message(acp.session_id(params), sender, raw)
+                return self._session_entries.make_message_entries(acp.session_id(params), sender, raw)
             case Response(id=id) if answered := self._open_requests.take(sender.other, id):
-                return self.record_answer(answered, message)
+                return self.make_answer_entries(answered, message)
             case _:
                 return []
 
-    def _record_request(
+    def _make_request_entries(
         self, sender: Peer, request: Request, method: str, session_id: str | None
     ) -> list[TranscriptEffect]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
@@ -398,18 +400,18 @@ class MessageEntries:
         if session_id is None:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:
-            return self._session_entries.record_prompt(
+            return self._session_entries.make_prompt_entries(
                 session_id, request.raw, acp.member(request.params, "prompt"), request.id
             )
         if method == acp.TERMINAL_RELEASE:
             return self._session_entries.release_terminal(session_id, request.params)
         return (
-            self._session_entries.record_message(session_id, sender, request.raw)
+            self._session_entries.make_message_entries(session_id, sender, request.raw)
             if method in acp.RECORDED_REQUESTS
             else []
         )
 
-    def record_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
+    def make_answer_entries(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
         """The entries of an answer. ``answered``: its request, which is closed."""
         request, session_id = answered.request, answered.session_id
         method, succeeded = request.method, response.error is None
@@ -421,20 +423,20 @@ class MessageEntries:
             effects = (
                 self._session_entries.open(session_id or "", method, request.params, response.result) if is_open else []
             )
-            return effects + self.record_early_updates()
+            return effects + self.make_early_update_entries()
         if session_id is None:
             return []
         if method == acp.PROMPT:
-            return self._session_entries.record_prompt_answer(session_id, response.raw, request.id)
+            return self._session_entries.make_prompt_answer_entries(session_id, response.raw, request.id)
         if method == acp.CLOSE and succeeded:
             return self._session_entries.close(session_id)
         if method in acp.TERMINALS:
             return self._session_entries.answer_terminal(session_id, method, request.params, response.result)
         if method in acp.RECORDED_REQUESTS:
-            return self._session_entries.record_message(session_id, answerer, response.raw, method)
+            return self._session_entries.make_message_entries(session_id, answerer, response.raw, method)
         return []
 
-    def record_early_updates(self) -> list[TranscriptEffect]:
+    def make_early_update_entries(self) -> list[TranscriptEffect]:
         """The entries of updates that waited for an answer to name their session, unless such a request is open."""
         return (
             []

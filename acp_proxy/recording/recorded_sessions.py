@@ -132,7 +132,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             transcript = self.open_transcript(recorded)
             recorded.is_imported_elsewhere = effect.origin == file_format.IMPORTED and not transcript.is_begun
 
-        self.run_unless_suspended(effect.session_id, stamp, open_file)
+        self.run_or_suspend(effect.session_id, stamp, open_file)
 
     def is_imported_elsewhere(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
@@ -162,7 +162,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(recorded.agent_folder, session_id, transcript)
 
-        self.run_unless_suspended(session_id, stamp, prepare_file)
+        self.run_or_suspend(session_id, stamp, prepare_file)
 
     def mark_sessions(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
@@ -192,7 +192,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         session = self.get(session_id)
         if session is not None:
             if session_id in self._gaps:
-                self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
+                self.run_or_suspend(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
             self.close(session)
             del self[session_id]
 
@@ -319,7 +319,7 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     # --- failures of the store
 
-    def run_unless_suspended(self, session_id: str, since: str, action: Callable[[RecordedSession], object]) -> None:
+    def run_or_suspend(self, session_id: str, since: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
         failure suspends the session for ``_RETRY_SECONDS``. ``since``: when what is then missing was added."""
         session = self.get(session_id)
@@ -370,7 +370,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._append_gap_note(session, stamp)
         return self.open_transcript(session)
 
-    def retry_suspended(self) -> None:
+    def retry_gaps(self) -> None:
         """Try to record the suspended sessions again, beginning with their gap notes: nothing else may ever be appended
         to these transcripts."""
         for session_id in list(self._gaps):
@@ -380,7 +380,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 del self._gaps[session_id]
             else:
                 stamp = timestamps.stamp(time.time())
-                self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
+                self.run_or_suspend(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
 
     def warn_suspended(self, reason: str) -> None:
         """Warn that recording is suspended, unless the process has warned of such trouble. From any thread."""

@@ -125,7 +125,7 @@ class Recorder:
         bytes(GATHERED_BYTES)
         self._thread.start()
 
-    def end(self, seconds: float) -> None:
+    def stop(self, seconds: float) -> None:
         """Write what was added, try suspended sessions again, and end the writer, within ``seconds``."""
         self._sessions.allow_retry_now()
         self._is_ending = True
@@ -147,7 +147,7 @@ class Recorder:
                 self._added_count -= count_before - len(self._unwritten)
                 self._unwritten_bytes = sum(_measure(unwritten) for _, unwritten in self._unwritten)
 
-    # --- from any thread but the writer
+    # --- from any thread
 
     def find_agent_folder(self) -> str:
         """The agent's folder, which the store chooses the first time; empty before the agent has said who it is. Raises
@@ -226,18 +226,6 @@ class Recorder:
                 raise
         return results[0]
 
-    def delete(self, session_id: str) -> None:
-        """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
-        self._sessions.delete(self.find_agent_folder(), session_id, soft=self._deletes_softly)
-
-    def close_and_check_elsewhere(self, session_id: str) -> bool | None:
-        """As the method of ``RecordedSessions``. Only for an action of ``run_on_writer``. Raises OSError."""
-        return self._sessions.close_and_check_elsewhere(self.find_agent_folder(), session_id)
-
-    def append_waiting_turns(self, session_id: str) -> None:
-        """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
-        self._sessions.append_waiting_turns(self.find_agent_folder(), session_id)
-
     def list_other_folders(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
         folders = (
@@ -255,11 +243,25 @@ class Recorder:
         self.add(RecordGap(session_id, errno_name(problem)))
         self.wait_until_recorded()
 
-    def finish(self) -> None:
+    def write_rest(self) -> None:
         """Write a last time: try everything again, however recently it failed, and report the turns that ended."""
         self._sessions.allow_retry_now()
         self.wait_until_recorded()
         self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported after their entries are written
+
+    # --- only on the writer (``run_on_writer``)
+
+    def delete(self, session_id: str) -> None:
+        """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
+        self._sessions.delete(self.find_agent_folder(), session_id, soft=self._deletes_softly)
+
+    def close_and_check_elsewhere(self, session_id: str) -> bool | None:
+        """As the method of ``RecordedSessions``. Only for an action of ``run_on_writer``. Raises OSError."""
+        return self._sessions.close_and_check_elsewhere(self.find_agent_folder(), session_id)
+
+    def append_waiting_turns(self, session_id: str) -> None:
+        """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
+        self._sessions.append_waiting_turns(self.find_agent_folder(), session_id)
 
     # --- the writer
 
@@ -302,7 +304,7 @@ class Recorder:
             with self._warn_of_bug():
                 self._write_batch(batch)
         with self._warn_of_bug():
-            self._sessions.retry_suspended()
+            self._sessions.retry_gaps()
         self._written_count += count
         self._progress.move()
 
@@ -381,7 +383,7 @@ class Recorder:
         """Write adjacent entries of one session, unless that is suspended. ``since``: the time of the first, at which a
         gap begins if this fails."""
         if parts:
-            self._sessions.run_unless_suspended(
+            self._sessions.run_or_suspend(
                 session_id, since, lambda recorded: self._append_entries(recorded, parts, since)
             )
 

@@ -1,5 +1,5 @@
 """Reads a transcript and the agent's lines, and feeds both to a ``Comparison``, which alone compares: for a load
-(``show_past``), for what the agent sends later (``load_requests``), and for ``doctor``.
+(``show_past``), for what the agent sends later (``opened_transcripts``), and for ``doctor``.
 """
 
 from collections.abc import Callable, Iterable

@@ -61,7 +61,7 @@ from acp_proxy.proxy.events import (
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.find_session import ShowOptions
 from acp_proxy.run.idle_work import IdleWork
-from acp_proxy.run.load_requests import LoadRequests
+from acp_proxy.run.opened_transcripts import OpenedTranscripts
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
 from acp_proxy.run.store_requests import StoreRequests
@@ -110,8 +110,8 @@ class Relay:
         self.pauses_agent = False
         self._has_room = threading.Event()
         self._has_room.set()
-        self._load_requests = (
-            LoadRequests(
+        self._opened_transcripts = (
+            OpenedTranscripts(
                 recorder,
                 self._client_output,
                 show_options,
@@ -127,7 +127,7 @@ class Relay:
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
             self._idle_work = IdleWork(
-                root, idle_seconds, lambda: bool(self._load_requests), warn, compresses=compresses
+                root, idle_seconds, lambda: bool(self._opened_transcripts), warn, compresses=compresses
             )
 
     def start(self) -> None:
@@ -180,12 +180,12 @@ class Relay:
 
         ``reason``: who ended, and how, for people. ``advice``: what follows if ``initialize`` is not answered.
         """
-        if self._load_requests is not None:
-            self._load_requests.join()
+        if self._opened_transcripts is not None:
+            self._opened_transcripts.join()
         self._client_output.wait_until_written()
         self._perform_all(self._decide(AgentEnded(reason, advice)))
         if self._recorder is not None:
-            self._recorder.finish()
+            self._recorder.write_rest()
 
     def finish_work(self, seconds: float) -> None:
         """Let the store's remaining work run, for at most ``seconds``."""
@@ -193,7 +193,7 @@ class Relay:
             self._store_requests.finish(seconds)
             self._client_output.wait_until_written(seconds)
         if self._recorder is not None:
-            self._recorder.end(seconds)
+            self._recorder.stop(seconds)
         if self._idle_work is not None:
             self._idle_work.end()
 
@@ -311,7 +311,9 @@ class Relay:
             case AddAlias(session_id, alias):
                 self._require_store_requests().add_alias(session_id, alias)
             case FindSession():
-                outcome = self._require_load_requests().find(effect, self._require_store_requests().find_missing_reason)
+                outcome = self._require_opened_transcripts().find(
+                    effect, self._require_store_requests().find_missing_reason
+                )
                 return outcome if isinstance(outcome, list) else self._decide(outcome)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
@@ -322,15 +324,15 @@ class Relay:
                     daemon=True,
                 ).start()
             case ComparePast():
-                return self._decide(self._require_load_requests().compare_past(effect))
+                return self._decide(self._require_opened_transcripts().compare_past(effect))
             case ShowPast():
-                self._require_load_requests().start(effect)
+                self._require_opened_transcripts().start(effect)
             case StopShowingPast(request_id):
-                if self._load_requests is not None:
-                    self._load_requests.stop(request_id)
+                if self._opened_transcripts is not None:
+                    self._opened_transcripts.stop(request_id)
             case CloseTranscript(request_id):
-                if self._load_requests is not None:
-                    self._load_requests.close(request_id)
+                if self._opened_transcripts is not None:
+                    self._opened_transcripts.close(request_id)
             case ReserveOutput(request_id):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
                 threading.Thread(
@@ -425,7 +427,7 @@ class Relay:
             if self._connection.must_compare_first(past_shown):
                 return False
             effects = self._decide_locked(past_shown)
-        self._require_load_requests().forget(past_shown.request_id)
+        self._require_opened_transcripts().forget(past_shown.request_id)
         self.pauses_agent = False
         self._has_room.set()
         self._perform_with_client_held(effects)
@@ -456,10 +458,10 @@ class Relay:
     def _get_output(self, peer: Peer) -> Output:
         return self._client_output if peer is Peer.CLIENT else self._agent_output
 
-    def _require_load_requests(self) -> LoadRequests:
-        if self._load_requests is None:
+    def _require_opened_transcripts(self) -> OpenedTranscripts:
+        if self._opened_transcripts is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
-        return self._load_requests
+        return self._opened_transcripts
 
     def _require_store_requests(self) -> StoreRequests:
         if self._store_requests is None:

@@ -1,4 +1,4 @@
-"""Serves requests that need the store: deletes, titles, archiving. Lists: ``list_requests``; loads: ``load_requests``.
+"""Serves requests that need the store: deletes, titles, archiving. For lists: ``list_requests``.
 
 Slow work runs on the worker, in order. If the store hangs, the client gets an answer without it.
 """

@@ -85,7 +85,7 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
             recorder.record_soon()  # as the relay does after updates
         recorder.wait_until_recorded()
         spent = time.perf_counter() - began
-        recorder.end(1.0)
+        recorder.stop(1.0)
     return {"each": spent / batches / lines}
 
 

@@ -169,8 +169,9 @@ class Threads:
                     self.perform_one(pump)
         self.current = "the rest"
         self.talk.end_agent()
-        while busy := self.list_busy():
-            self.perform_one(self.chance.choice(busy))
+        while self.list_busy() or self.show_past():
+            if busy := self.list_busy():
+                self.perform_one(self.chance.choice(busy))
 
     def check(self) -> None:
         answers = [message["id"] for message in self.to_client if "method" not in message]

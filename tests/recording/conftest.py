@@ -14,4 +14,4 @@ from tests.waiting import SECONDS
 def recording(tmp_path: Path) -> Iterator[RecorderHarness]:
     made = RecorderHarness(ProxyStore(tmp_path / "store"))
     yield made
-    made.recorder.end(SECONDS)
+    made.recorder.stop(SECONDS)

@@ -527,7 +527,7 @@ def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
         recording.write(chunk_to_record("1"))
     recording.recorder.wait_until_recorded()
     assert recording.read_texts_and_notes() == []
-    recording.recorder.finish()
+    recording.recorder.write_rest()
     assert recording.read_texts_and_notes() == ["gap"]
 
 

@@ -83,14 +83,14 @@ def test_a_bug_in_noting_a_gap_is_warned_of_once_and_the_writer_goes_on(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording.begin()
-    retry_suspended, bugs = RecordedSessions.retry_suspended, [RuntimeError("a bug")] * 3
+    retry_gaps, bugs = RecordedSessions.retry_gaps, [RuntimeError("a bug")] * 3
 
     def stumble(sessions: RecordedSessions) -> None:
         if bugs:
             raise bugs.pop()
-        retry_suspended(sessions)
+        retry_gaps(sessions)
 
-    monkeypatch.setattr(RecordedSessions, "retry_suspended", stumble)
+    monkeypatch.setattr(RecordedSessions, "retry_gaps", stumble)
     recording.write(RecordGap("s", "EIO"))
     assert recording.warnings == ["internal error, something was not recorded: RuntimeError: a bug"]
     bugs.clear()

@@ -92,7 +92,7 @@ def _record(store: WholeStore, trials: list[Trial], masking: Masking | None) -> 
         for written in trial:
             recorder.add(written.effect)
         recorder.wait_until_recorded()
-    recorder.end(10.0)
+    recorder.stop(10.0)
     if trouble:
         raise OSError(trouble[0])
     [path] = store.find_redactable(None)

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from acp_proxy.comparison.choose_past import Rule, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
-from acp_proxy.comparison.repeated_replays import LeftLines, OtherReplays, drop_repetition
+from acp_proxy.comparison.repeated_replays import OtherReplays, drop_repetition
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
@@ -166,10 +166,11 @@ class Load:
         earlier_id: str | None = None,
         refused_prompt: tuple[Request, bytes] | None = None,
     ) -> None:
-        """``has_transcript``: the store has a transcript of the session. ``others_may_append``: another process had it
-        open to append when it was looked up; None: not known. ``is_answered_to_client``: the client has its answer
-        already. ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another
-        one. ``refused_prompt``: the prompt for which this opens a new session, and the line of the agent's refusal."""
+        """``has_transcript``: the store has a transcript of the session, or, if it was not looked up, may have one.
+        ``others_may_append``: another process had it open to append when it was looked up; None: not known.
+        ``is_answered_to_client``: the client has its answer already. ``earlier_id``: the id by which this process's
+        agent had the session last, if it is asked for another one. ``refused_prompt``: the prompt for which this opens
+        a new session, and the line of the agent's refusal."""
         self.request = request
         self.session_id = session_id
         self.plan = plan
@@ -208,8 +209,6 @@ class Load:
         self.first_line: bytes | None = None
         """How the replay began that came before the agent's answer; empty if none came, None before that answer."""
         self.other_replays = OtherReplays()
-        self.left_lines: LeftLines | None = None
-        """What is left to this load from an earlier one of the session, if any."""
 
         self.decision = decide_by_rule(Rule.PASSES, wants_past=plan.wants_past) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
@@ -247,7 +246,7 @@ class Load:
     @property
     def withholds_replay(self) -> bool:
         """Whether it is decided that the client does not see the agent's replay, nor what comes late of it."""
-        return not self.plan.wants_past or (self.decision is not None and self.decision.hides_agents_replay)
+        return not self.plan.wants_past or (self.decision is not None and self.decision.withholds_replay)
 
     @property
     def fixed_rule(self) -> Rule | None:

@@ -2,9 +2,8 @@
 settled.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
-does what ``load_states.TRANSITIONS`` says. (Five methods do an action's work without a transition, where there is no
-load yet, or the state stays: ``begin_unasked``, ``add_fork``, ``record_new_before_next_load``, ``forget_session`` and
-``send_agents_request``.) Who else changes what of a load: ``load``.
+does what ``load_states.TRANSITIONS`` says. Where there is no load yet, or the
+state stays, some methods do an action's work without a transition. Who else changes what of a load: ``load``.
 """
 
 from typing import assert_never
@@ -12,7 +11,7 @@ from typing import assert_never
 from acp_proxy.comparison.choose_past import Rule, WhosePast, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letters import block_letters
-from acp_proxy.comparison.repeated_replays import LeftLines, find_conversation
+from acp_proxy.comparison.repeated_replays import find_conversation
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
@@ -106,6 +105,7 @@ class LoadMachine:
                 return self._send_held_lines(load)
             case Action.ANSWER:
                 if load.refused_prompt is not None:  # the refusal is the prompt's answer, and ends its turn
+                    self._handovers.end_sending_again(load.session_id)
                     return [DecideLater(Peer.AGENT, [load.refused_prompt[1]])]
                 return [Forward(Peer.CLIENT, load.answer_line)] if load.answer_line else []
             case Action.ANSWER_AFTER_PAST:
@@ -123,7 +123,7 @@ class LoadMachine:
             case Action.BECOME_ANSWERED:
                 return self._become_answered(load)
             case Action.RECORD_NEW:
-                return self._record_new(load)
+                return self.unsettled_updates.record_new(load)
             case Action.BEGIN_TURN:
                 self.unsettled_updates.begin_turn(load)
                 return []
@@ -158,12 +158,12 @@ class LoadMachine:
             load.before_client_answer.add(busy, None)
         return self._show_past_if_recorded(load)
 
-    def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> None:
+    def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORKED, has_transcript=True, is_answered_to_client=True)
         load.uncompared_lines.replace([(raw + b"\n", False) for raw in raw_updates])
-        self.loads.add_unsettled(load)
+        return self._add_unsettled(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
@@ -240,7 +240,7 @@ class LoadMachine:
                 *self._continuations.add_alias(session_id, alias),
             ]
         for raw in raw_states:
-            effects += self._session_entries.record_message(session_id, Peer.AGENT, raw)
+            effects += self._session_entries.make_message_entries(session_id, Peer.AGENT, raw)
         return effects
 
     # --- a new session
@@ -375,16 +375,19 @@ class LoadMachine:
         self.loads.remove_open(load)
         others = self.loads.list_open_of_session(load.session_id)
         if load.plan.agent_method is None or any(other.state not in ABANDONED_STATES for other in others):
-            load.left_lines = None  # it is left to the other one, too
             return self._move(load, LoadEvent.MUST_END)
         effects = self._end_earlier(load)
-        oldest = (
-            self.loads.add_unsettled(load) if not self._session_entries.sessions.is_deleted(load.session_id) else None
-        )
-        if oldest is not None:
-            oldest.uncompared_lines.drop()
-            effects += self.end_load(oldest.session_id)
+        if not self._session_entries.sessions.is_deleted(load.session_id):
+            effects += self._add_unsettled(load)
         return effects + self._apply_earlier_events(load)
+
+    def _add_unsettled(self, load: Load) -> list[Effect]:
+        """Keep an answered load, and end another one if there are too many."""
+        other = self.loads.add_unsettled(load)
+        if other is None:
+            return []
+        other.uncompared_lines.drop()
+        return self.end_load(other.session_id)
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, or the agent's end."""
@@ -405,13 +408,13 @@ class LoadMachine:
             return []
         if load.compared_replay.comparison.is_in_middle:
             return []
-        return self._record_new(load)
+        return self.unsettled_updates.record_new(load)
 
     def leave_to_next_load(self, next_load: Load) -> list[Effect]:
         """The agent is asked to open a session again: what comes now is the next load's, and the last one is over.
 
-        If the last replay is cut in the middle, nobody knows what is new in it. That is left to the next load, whose
-        replay shows it, and the last one is kept until the client has the answer to that."""
+        If the last replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
+        there may be none, so the last load is kept until the client has the answer to the next one."""
         load = self.loads.find_unsettled(next_load.session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return self.end_load(next_load.session_id)
@@ -422,29 +425,16 @@ class LoadMachine:
             or not load.compared_replay.comparison.is_in_middle
         ):
             return self._move(load, LoadEvent.MUST_END)
-        effects = self.unsettled_updates.release_all_of_session(load.session_id)
-        load.compared_replay.comparison.end_message()
-        left_before = load.left_lines.lines_to_record if load.left_lines is not None else []
-        next_load.left_lines = LeftLines([*left_before, *load.compared_replay.find_new()])
-        return effects
+        return self.unsettled_updates.release_all_of_session(load.session_id)
 
     def _end_earlier(self, load: Load) -> list[Effect]:
         """The client has its answer to a load: end the session's earlier one, if that was kept."""
         earlier = self.loads.find_unsettled(load.session_id)
         if earlier is None or earlier is load:
             return []
-        if not load.is_cancelled:
-            return self._move(earlier, LoadEvent.DROPPED)
-        load.left_lines = None  # what came for a cancelled load was dropped
-        return self._move(earlier, LoadEvent.MUST_END)
-
-    def _record_new(self, load: Load) -> list[Effect]:
-        """Record what is new until now, after what was left to this load, unless the agent has replayed that since."""
-        left_lines, load.left_lines = load.left_lines, None
-        lines = left_lines.lines_to_record if left_lines is not None else []
-        left_entries = [entry for line in lines for entry in self.unsettled_updates.make_entries(load, line)]
-        turn_ends = [EndTurn(load.session_id)] if lines else []
-        return [*left_entries, *turn_ends, *self.unsettled_updates.record_new(load)]
+        compared = load.compared_replay
+        has_replay = load.uncompared_lines or (compared is not None and compared.comparison.last_update.line)
+        return self._move(earlier, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_load(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
@@ -485,13 +475,13 @@ class LoadMachine:
 
     def end(self, reason: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""
-        self._has_agent_ended = True
+        was_known, self._has_agent_ended = self._has_agent_ended, True
         effects: list[Effect] = []
         for load in self.loads.list_open():
             if load.awaits_agents_answer:
                 load.answer_line = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._move(load, LoadEvent.ENDED)
-        for load in self.loads.list_unsettled():
+        for load in self.loads.list_unsettled() if not was_known else ():  # later ones: ``_apply_earlier_events``
             effects += self._apply_earlier_events(load) or self._move(load, LoadEvent.ENDED)
         self._handovers.forget_asked()
         return effects
@@ -517,8 +507,6 @@ class LoadMachine:
         ):  # whatever its state
             load.other_replays.end()
             return self.unsettled_updates.handle_update_in_turn(load, line, update)
-        if load.left_lines is not None:
-            load.left_lines.remove(line)
         if load.other_replays.is_repeated(line):
             return []  # the client has it
         match load.state:
@@ -548,7 +536,7 @@ class LoadMachine:
         after that."""
         effects: list[Effect] = []
         if not load.awaits_agents_answer or self._session_entries.sessions.is_in_turn(load.session_id):
-            effects += self._session_entries.record_update(
+            effects += self._session_entries.make_update_entries(
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_opening=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:

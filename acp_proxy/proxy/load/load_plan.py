@@ -43,8 +43,7 @@ class LoadPlan(Struct, frozen=True):
     fixed_rule: Rule | None = None
     """The rule, if it is decided before the agent is asked."""
     wants_past: bool = True
-    """Whether the client asked for the past, as with a load. A resume that acp-proxy serves only goes on: the client
-    has the past on the screen."""
+    """False only for a resume that acp-proxy serves: that goes on, and the client has the past on the screen."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     renames: bool = True

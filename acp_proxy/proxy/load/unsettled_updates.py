@@ -83,7 +83,7 @@ class UnsettledUpdates:
         new_lines = load.compared_replay.find_new()
         load.compared_replay.comparison.forget_tail()
         for line in new_lines:
-            effects += self.make_entries(load, line)
+            effects += self._make_entries(load, line)
         if new_lines:
             effects.append(EndTurn(load.session_id))
         return effects
@@ -143,15 +143,14 @@ class UnsettledUpdates:
         """Send and record what the agent sent in a turn."""
         effects: list[Effect] = []
         for sorted_line in lines:
-            effects += self.make_entries(load, sorted_line.line) if sorted_line.is_recorded else []
+            effects += self._make_entries(load, sorted_line.line) if sorted_line.is_recorded else []
             effects += self._send_or_hold_line(load.session_id, sorted_line.line) if sorted_line.is_sent else []
         return effects
 
-    def make_entries(self, load: Load, line: bytes) -> list[Effect]:
-        """The entries of an update that is new."""
+    def _make_entries(self, load: Load, line: bytes) -> list[Effect]:
         message = jsonrpc.read_message(line)
         update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-        return [*self._session_entries.record_update(load.session_id, message.raw, update, may_be_opening=False)]
+        return [*self._session_entries.make_update_entries(load.session_id, message.raw, update, may_be_opening=False)]
 
 
 def _compare_past(load: Load) -> Effect:

@@ -300,3 +300,12 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
     for id in ("acp-proxy/1", "1", 1.0, True, None, [1], {"id": 1}):
         assert talk.agent.say(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))
     assert ShowPast(make_request_id(1)) in talk.agent.say(result(1, {})).done
+
+
+def test_forks_too_are_unsettled_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loads, "UNSETTLED_LIMIT", 2)
+    talk = CoreConversation().initialize(RESUMES | {"sessionCapabilities": {"fork": {}}}).open("s")
+    for number in range(4):
+        talk.client.say(request(number, "session/fork", {"sessionId": "s", "cwd": "/w"}))
+        talk.agent.say(result(number, {"sessionId": f"fork {number}"}))
+    assert len(talk.core._machine.loads.list_unsettled()) == 2

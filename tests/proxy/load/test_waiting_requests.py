@@ -484,46 +484,46 @@ def test_a_turn_made_elsewhere_is_recorded_if_the_next_load_brings_no_replay(
     assert list_recorded(talk) == [*map(line, MADE_ELSEWHERE)]
 
 
-@pytest.mark.parametrize("is_late", [False, True])
-@pytest.mark.parametrize("next_replay", [[], TURN_ONE], ids=["nothing", "a shorter replay"])
-def test_a_turn_made_elsewhere_is_recorded_if_the_next_replay_lacks_it(is_late: bool, next_replay: list[Said]) -> None:
-    talk = loading_again_in_the_middle(is_late=is_late)
-    talk.agent.say(*([] if is_late else next_replay), result(2, {}))
-    talk.end_past(2)
-    talk.agent.say(*(next_replay if is_late else []))
-    talk.client.say(prompt(3, "s"))
+def test_a_turn_made_elsewhere_that_came_late_is_recorded_if_the_next_load_brings_nothing() -> None:
+    talk = loading_again_in_the_middle(is_late=True)
+    open_without_replay(talk)
+    talk.end_agent()
     assert list_recorded(talk) == [*map(line, MADE_ELSEWHERE)]
 
 
-def test_what_is_left_to_a_load_is_left_to_the_one_after_it_too() -> None:
+WHOLE: list[Said] = [*TURN_ONE, *MADE_ELSEWHERE, *TURN_TWO]
+
+
+def test_nothing_of_a_replay_cut_in_the_middle_is_recorded_if_the_next_one_is_whole() -> None:
     talk = loading_again_in_the_middle()
-    talk.agent.say(*TURN_ONE, chunk("s", "and on", "user_message_chunk"), chunk("s", "On."), result(2, {}))
+    talk.agent.say(*WHOLE, result(2, {}))
     talk.end_past(2)
-    talk.client.say(load(3, "s"))
-    talk.agent.say(error(3, -32603))
-    assert list_recorded(talk) == []
-    talk.client.say(prompt(4, "s"))
-    assert list_recorded(talk) == [*map(line, MADE_ELSEWHERE)]
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_nothing_of_a_replay_cut_in_the_middle_is_recorded_if_the_next_one_is_whole(is_late: bool) -> None:
-    talk = loading_again_in_the_middle(is_late=is_late)
-    whole = [*TURN_ONE, *MADE_ELSEWHERE, *TURN_TWO]
-    talk.agent.say(*([] if is_late else whole), result(2, {}))
-    talk.end_past(2)
-    talk.agent.say(*(whole if is_late else []))
     talk.client.say(prompt(3, "s"))
     assert list_recorded(talk) == []
 
 
-def test_what_is_left_to_two_loads_is_recorded_once() -> None:
-    """The second is cancelled, and the agent answers it all the same; then the third one's replay is shorter."""
-    talk = loading_again_in_the_middle()
-    talk.client.say(cancel(2), load(3, "s"))
-    talk.agent.say(*TURN_ONE, result(2, {}))
-    talk.agent.say(*TURN_ONE, result(3, {}))
-    talk.end_past(3)
-    talk.client.say(prompt(4, "s"))
+def count_recorded(talk: CoreConversation) -> list[int]:
     recorded = [getattr(each, "raw", b"") for each in talk.all.kept]
-    assert [recorded.count(line(each)[:-1]) for each in MADE_ELSEWHERE] == [1, 1]
+    return [recorded.count(line(each)[:-1]) for each in MADE_ELSEWHERE]
+
+
+def test_a_turn_made_elsewhere_is_recorded_once_at_most_however_often_the_session_is_loaded() -> None:
+    talk = loading_again_in_the_middle()
+    for id in range(2, 6):
+        talk.agent.say(*TURN_ONE, *MADE_ELSEWHERE, result(id, {}))
+        talk.end_past(id)
+        talk.client.say(load(id + 1, "s"))
+    talk.agent.say(*TURN_ONE, *MADE_ELSEWHERE, result(6, {}))
+    talk.end_past(6)
+    talk.client.say(prompt(7, "s"))
+    assert count_recorded(talk) == [1, 1]
+
+
+@pytest.mark.parametrize("settling", [prompt(3, "s"), CLOSE])
+def test_a_turn_made_elsewhere_is_recorded_once_if_it_is_settled_while_the_next_load_is_open(settling: Said) -> None:
+    talk = loading_again_in_the_middle()
+    talk.client.say(settling)
+    talk.agent.say(result(2, {}))
+    talk.end_past(2)
+    talk.client.say(prompt(4, "s"))
+    assert count_recorded(talk) == [1, 1]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported for the first load
     from acp_proxy.run.show_past import ShowPastThread
 
 
-class LoadRequests:
+class OpenedTranscripts:
     """The transcripts that were looked up for a load, and the threads that show them, by the load's request. False if
     none."""
 
