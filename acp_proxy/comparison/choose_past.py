@@ -87,7 +87,7 @@ def choose_past(
     *,
     fixed_rule: Rule | None = None,
     wants_past: bool = True,
-    unreadable: bool = False,
+    cannot_compare: bool = False,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
     """Decide whose past the client sees, and why.
@@ -96,12 +96,12 @@ def choose_past(
     argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
     ``Load.needs_comparison`` is True in every other case.
     ``fixed_rule``: the rule, if it was known before the comparison: in a turn, handed over, or asked for.
-    ``wants_past``: as for ``decide_by_rule``. ``unreadable``: the transcript could not be read, or the comparison
+    ``wants_past``: as for ``decide_by_rule``. ``cannot_compare``: the transcript could not be read, or the comparison
     was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
     """
     if fixed_rule is not None:
         rule = fixed_rule
-    elif unreadable:
+    elif cannot_compare:
         rule = Rule.UNREADABLE
     elif comparison is None:
         rule = Rule.NOTHING_REPLAYED

@@ -156,7 +156,7 @@ class Connection:
         try:
             return self._handle_event(event)
         finally:
-            self.pass_through.check_again()
+            self.pass_through.require_new_check()
 
     def _handle_event(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
@@ -182,6 +182,7 @@ class Connection:
             # What was decided in several steps may only now wait for an answer that nobody else gives.
             effects += self._handle_agent_end(self._end_reason) if not isinstance(event, AgentEnded) else []
             effects = [*self._unnamed_agent_entries.hold(effects), *self._unnamed_agent_entries.end()]
+        # Here those of events without lines are held: each line's were held when it was handled.
         effects = self._draft_methods.amend_titles(self._unnamed_agent_entries.hold(effects))
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(effects))
         effects += self.waiting_requests.call_next()
@@ -333,7 +334,7 @@ class Connection:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
             visible_lines = self._handover_filter.filter(line, jsonrpc.read_message(line))
             effects += self._unnamed_agent_entries.hold(self._handle_visible_lines(visible_lines))
-            self.pass_through.check_again()
+            self.pass_through.require_new_check()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects

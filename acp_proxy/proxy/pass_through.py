@@ -116,7 +116,7 @@ class PassThrough:
         message = jsonrpc.read_message(data)
         return self._means_nothing(message, peer) or self._open_or_close_request(message, peer)
 
-    def check_again(self) -> None:
+    def require_new_check(self) -> None:
         """Check again before the next update passes: something has happened that could concern it."""
         self._may_pass = False
 
@@ -135,7 +135,7 @@ class PassThrough:
 
     def _set_what_passes(self) -> None:
         """Set whether nothing but forwarding and recording follows from this session's updates, and which must be
-        parsed nevertheless. Holds until ``check_again``."""
+        parsed nevertheless. Holds until ``require_new_check``."""
         session_id, machine = self._session_id, self._machine
         self._may_pass = (
             self._session_entries.is_recording  # else there is no transcript for them
@@ -151,7 +151,7 @@ class PassThrough:
             and not self._handovers.may_repeat_handover_record(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
-            and not machine.takes_all_updates(session_id)
+            and not machine.claims_all_updates(session_id)
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)

@@ -88,7 +88,8 @@ class RecordedSessions(dict[str, RecordedSession]):
         """``find_agent_folder``: returns the agent's folder. Raises OSError."""
         super().__init__()
         self._gaps: dict[str, Gap] = {}
-        """The sessions in which something is missing that their transcripts do not note yet."""
+        """The sessions in which something is missing that their transcripts do not note yet. Each is suspended until
+        its ``retry_at``."""
         self._ids_to_mark: set[str] = set()
         """The sessions that may need another mark for the index."""
         self._open_sessions: OrderedDict[str, RecordedSession] = OrderedDict()

@@ -65,7 +65,7 @@ TimedEffect = tuple[float, TranscriptEffect]
 
 
 class Recorder:
-    """The recording of one connection. ``start`` and ``end`` its thread."""
+    """The recording of one connection. ``start`` and ``stop`` its thread."""
 
     def __init__(
         self,

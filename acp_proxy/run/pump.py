@@ -83,7 +83,7 @@ class Pump:
                 break
             self._handle_data(data, offers_first=not is_whole)  # if it was whole, it was refused above
             if framer.unfinished_size > LINE_LIMIT:
-                self._pass_unread()
+                self._pass_overlong_line()
         if last_line := framer.take_unfinished():
             self._perform_when_recorded(relay.decide_lines(self.peer, [last_line]))
         self.has_ended.set()
@@ -104,7 +104,7 @@ class Pump:
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 
-    def _pass_unread(self) -> None:
+    def _pass_overlong_line(self) -> None:
         """Pass a line that is too long to be held, up to its newline. Nothing else goes to the other peer meanwhile."""
         with self._relay.pass_unread(self.peer, self._framer.peek_beginning()) as write:
             for part in self._framer.take_parts():

@@ -336,7 +336,7 @@ class Relay:
             case ReserveOutput(request_id):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
                 threading.Thread(
-                    target=self._reserve_output, args=(request_id,), name="take output", daemon=True
+                    target=self._reserve_output, args=(request_id,), name="reserve output", daemon=True
                 ).start()
             case _:
                 assert_never(effect)

@@ -100,7 +100,7 @@ class ShowPastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_past(None, fixed_rule=effect.fixed_rule, wants_past=effect.wants_past, unreadable=True)
+        decision = choose_past(None, fixed_rule=effect.fixed_rule, wants_past=effect.wants_past, cannot_compare=True)
         replayer = self._begin_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -114,7 +114,7 @@ class ShowPastThread:
                 comparison,
                 fixed_rule=effect.fixed_rule,
                 wants_past=effect.wants_past,
-                unreadable=effect.compares and comparison is None,  # given up, since nobody waits for it
+                cannot_compare=effect.compares and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
             )
             is_done = decision.shows is not WhosePast.TRANSCRIPT or self._show_transcript(replayer, summary)

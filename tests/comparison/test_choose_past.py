@@ -45,7 +45,7 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load that has more": ([*TALK, COMPACTED], {}, Decision(AGENT, Rule.MORE)),
     "a load after a command took a turn back": (ONE, {"past": [*TALK, "> /undo"]}, Decision(AGENT, Rule.TAKEN_BACK)),
     "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.UNDECIDED)),
-    "a load whose transcript cannot be read": (None, {"unreadable": True}, Decision(AGENT, Rule.UNREADABLE)),
+    "a load whose transcript cannot be read": (None, {"cannot_compare": True}, Decision(AGENT, Rule.UNREADABLE)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
     "a load with --load store": (ONE, {"fixed_rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
     "a load in a turn of an agent without one": (
@@ -56,7 +56,7 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load after a handover": (ONE, {"fixed_rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
     "a handover whose transcript cannot be read": (
         None,
-        {"fixed_rule": Rule.HANDED_OVER, "unreadable": True},
+        {"fixed_rule": Rule.HANDED_OVER, "cannot_compare": True},
         Decision(TRANSCRIPT, Rule.HANDED_OVER),
     ),
     "a prompt that is sent again in a new session": (

@@ -124,7 +124,7 @@ class ComparedReplay:
         self._is_checked = False
         return self.late_updates.add(line, update)
 
-    def begin_turn(self, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
+    def begin_sorting_in_turn(self, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
         """The client has prompted. ``withholds_replay``, ``awaits_replay``: of the load."""
         if self.in_turn is None:
             self.in_turn = ReplayInTurn(self.comparison, withholds_replay=withholds_replay, awaits_replay=awaits_replay)

@@ -125,7 +125,7 @@ class LoadMachine:
             case Action.RECORD_NEW:
                 return self.unsettled_updates.record_new(load)
             case Action.BEGIN_TURN:
-                self.unsettled_updates.begin_turn(load)
+                self.unsettled_updates.begin_sorting_in_turn(load)
                 return []
             case Action.RELEASE_TURN:
                 return self.unsettled_updates.release_turn_of_load(load)
@@ -347,7 +347,9 @@ class LoadMachine:
                         load, past_compared.comparison, past_compared.size, is_checked=True
                     )
                     if self._session_entries.sessions.is_in_turn(load.session_id):
-                        compared.begin_turn(withholds_replay=load.withholds_replay, awaits_replay=load.awaits_replay)
+                        compared.begin_sorting_in_turn(
+                            withholds_replay=load.withholds_replay, awaits_replay=load.awaits_replay
+                        )
                         queued = [user.forms[0] for user in past_compared.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
                 return self._apply_earlier_events(load)
@@ -488,14 +490,14 @@ class LoadMachine:
 
     # --- what the agent sends
 
-    def takes_all_updates(self, session_id: str) -> bool:
+    def claims_all_updates(self, session_id: str) -> bool:
         """Whether a load takes all updates of a session, since any may be of the past. In the turn after it, it takes
         only user messages, unless a replay still runs."""
         load = self.loads.find_current(session_id) if self.loads else None
         if load is None:
             return False
         in_turn = load.replay_in_turn
-        return load.state is not LoadState.TURN or (in_turn is not None and in_turn.may_still_run)
+        return load.state is not LoadState.AFTER_PROMPT or (in_turn is not None and in_turn.may_still_run)
 
     def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
@@ -523,7 +525,7 @@ class LoadMachine:
                 load.after_client_answer.add(line, update)
                 return []
             case (
-                LoadState.ANSWERED | LoadState.TURN
+                LoadState.ANSWERED | LoadState.AFTER_PROMPT
             ):  # the latter if its prompts were cancelled, and are no turn any more
                 return self.unsettled_updates.handle_late_update(load, line, update)
             case LoadState.OVER:

@@ -18,10 +18,11 @@ the agent sends meanwhile is held, and leaves after the answer.
 
 **Answered.** The client has its answer. Agents replay the rest of the past after it, so everything is compared until
 the next prompt (``ANSWERED``). What is new then is recorded. In the turn that follows, everything is new except a
-replay that still runs (``TURN``).
+replay that still runs (``AFTER_PROMPT``).
 
 A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as answered. The
-client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
+client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``). *Answered*
+alone means that the client has its answer; the agent's is always named.
 
 Three actions may bring the next event themselves, so they come last: ``SHOW_PAST`` brings ``PAST_SHOWN`` if there is no
 transcript, ``OPEN_ANEW`` brings ``REFUSED`` if no session can be asked for, and ``BECOME_ANSWERED`` brings what has
@@ -47,7 +48,7 @@ class LoadState(enum.Enum):
     SHOWING_PAST = "the agent has agreed; ``run`` compares, and sends the transcript if that is shown"
     STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     ANSWERED = "the client has its answer; what the agent sends until the next prompt is compared"
-    TURN = "a later turn is under way; everything is new except a replay that is still running"
+    AFTER_PROMPT = "the client has prompted since its answer; everything is new except a replay that still runs"
     OVER = "what was new is recorded, and nothing that comes belongs to it"
 
 
@@ -201,6 +202,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
     LoadState.SHOWING_PAST: StateRules(
         holds_lines=True,
         moves={
+            # A prompt that has come meanwhile is brought by ``BECOME_ANSWERED``.
             LoadEvent.PAST_SHOWN: (
                 LoadState.ANSWERED,
                 (Action.ANSWER_AFTER_PAST, Action.SEND_HELD, Action.BECOME_ANSWERED),
@@ -219,13 +221,13 @@ TRANSITIONS: dict[LoadState, StateRules] = {
     ),
     LoadState.ANSWERED: StateRules(
         moves={
-            LoadEvent.PROMPTED: (LoadState.TURN, (Action.RECORD_NEW, Action.BEGIN_TURN)),
+            LoadEvent.PROMPTED: (LoadState.AFTER_PROMPT, (Action.RECORD_NEW, Action.BEGIN_TURN)),
             LoadEvent.MUST_END: (LoadState.OVER, (Action.RECORD_NEW, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_MOVE,
             LoadEvent.ENDED: (LoadState.OVER, (Action.RECORD_NEW, Action.FORGET)),
         },
     ),
-    LoadState.TURN: StateRules(
+    LoadState.AFTER_PROMPT: StateRules(
         moves={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
             LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),

@@ -49,7 +49,7 @@ class UnsettledUpdates:
         if load.compared_replay is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.sort_late(line, update)]
         if load.withholds_replay and load.may_compare and not load.opens_anew:  # shown without comparing
-            return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
+            return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         self._load_buffers.keep_to_compare(load, line, is_after_agents_answer=True)
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
 
@@ -62,7 +62,7 @@ class UnsettledUpdates:
         if load.uncompared_lines:
             _, is_after_agents_answer = load.uncompared_lines.items[-1]
             is_recorded = load.compared_replay is None and load.is_import and not is_after_agents_answer
-            return [] if is_recorded else [_compare_past(load)]
+            return [] if is_recorded else [_ask_to_compare(load)]
         if load.compared_replay is None or load.compared_replay.is_checked:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
@@ -90,10 +90,10 @@ class UnsettledUpdates:
 
     # --- in a turn
 
-    def begin_turn(self, load: Load) -> None:
+    def begin_sorting_in_turn(self, load: Load) -> None:
         """The next prompt comes: everything is new from now on except a replay that still runs."""
         if load.compared_replay is not None:
-            load.compared_replay.begin_turn(withholds_replay=load.withholds_replay)
+            load.compared_replay.begin_sorting_in_turn(withholds_replay=load.withholds_replay)
 
     def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
@@ -110,7 +110,7 @@ class UnsettledUpdates:
         if letters in load.unechoed_prompts:
             load.unechoed_prompts.remove(letters)
         elif letters or is_first:  # also the beginning of such a prompt: the past may have a message of these words
-            return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
+            return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
 
     def release_turn_of_load(self, load: Load) -> list[Effect]:
@@ -135,7 +135,9 @@ class UnsettledUpdates:
 
     def _release_late_of_load(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
-        if load.compared_replay is None or (load.state is LoadState.TURN and load.compared_replay.in_turn is not None):
+        if load.compared_replay is None or (
+            load.state is LoadState.AFTER_PROMPT and load.compared_replay.in_turn is not None
+        ):
             return []
         return [Forward(Peer.CLIENT, line) for line in load.compared_replay.late_updates.release()]
 
@@ -153,6 +155,6 @@ class UnsettledUpdates:
         return [*self._session_entries.make_update_entries(load.session_id, message.raw, update, may_be_opening=False)]
 
 
-def _compare_past(load: Load) -> Effect:
+def _ask_to_compare(load: Load) -> Effect:
     """Have ``run`` compare what the agent sent with the transcript."""
     return ComparePast(load.request.id, load.session_id, tuple(load.uncompared_lines.items))

@@ -108,7 +108,7 @@ def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     comparison = compare_replay(drop_rewound(reader), ((line, False) for line in lines))
     if comparison is not None:
         comparison.end_message()
-    rule = choose_past(comparison, unreadable=comparison is None).rule
+    rule = choose_past(comparison, cannot_compare=comparison is None).rule
     if comparison is None or rule is not Rule.LESS:
         return ReplayComparison(WHOLE if rule is Rule.SAME else OTHER)
     return ReplayComparison(LOSES, tuple(_list_losses(comparison)))

@@ -44,7 +44,7 @@ MEANS_NOTHING = {
     LoadState.SHOWING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.STOPPING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.ANSWERED: {LoadEvent.TURN_ENDED},
-    LoadState.TURN: {LoadEvent.PROMPTED},
+    LoadState.AFTER_PROMPT: {LoadEvent.PROMPTED},
 }
 """Events that can happen in a state and change nothing.
 
@@ -122,7 +122,7 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
     assert {sum(do in HAS_IT_OPEN for do in done) for done in paths(first)} == {1}
 
 
-@pytest.mark.parametrize("state", [LoadState.ANSWERED, LoadState.TURN])
+@pytest.mark.parametrize("state", [LoadState.ANSWERED, LoadState.AFTER_PROMPT])
 def test_an_unsettled_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in TRANSITIONS[state].moves.items():
         if following is LoadState.OVER:
