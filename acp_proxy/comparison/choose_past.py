@@ -35,7 +35,7 @@ class Rule(enum.Enum):
     stand for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    # Applied by ``proxy/load``, whatever was planned: what is sent, for example, cannot be taken back.
+    # Applied by ``proxy/load``: by plan, or because what is sent, for example, cannot be taken back.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")

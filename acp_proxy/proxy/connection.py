@@ -479,8 +479,8 @@ class Connection:
         effects: list[Effect] = [*self._message_entries.make_answer_entries(open_request, message)]
         if not self._session_entries.is_recording:
             return effects
-        has_record = self._handovers.expect_handover_record_of_fork(fork, open_request.session_id or "")
-        if has_record and parse_fork_point(request.params) is not None:  # the copy may end before the note
+        expects_record = self._handovers.expect_handover_record_of_fork(fork, open_request.session_id or "")
+        if expects_record and parse_fork_point(request.params) is not None:  # the copy may end before the note
             effects += self._session_entries.note(fork, NoteType.HANDOVER)
         return effects + self._machine.add_fork(request, fork, raw_updates)
 

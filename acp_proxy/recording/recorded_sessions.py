@@ -51,11 +51,11 @@ class RecordedSession(Struct):
     ``agent_folder``: its folder; empty until the store can say. ``is_new``: the agent has just created it.
     ``parent_id``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
     ``copied_bytes``: bytes to copy of the parent's transcript.
-    ``has_file``: its file existed once, with this ``file_identity``. ``is_deleted``: it was deleted, and not prompted
-    since. ``transcript``: its file, if open. ``is_in_turn``: it was prompted, and no turn has ended since.
-    ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_elsewhere``:
-    another process has imported it, so it has what comes before the next note. ``has_failed``: recording it has failed
-    before.
+    ``has_file``: its file existed once, with this ``file_identity``. ``is_deleted``: it was deleted, and not
+    prompted since. ``is_revived``: it was prompted since, and its delete could not be lifted yet. ``transcript``:
+    its file, if open. ``is_in_turn``: it was prompted, and no turn has ended since. ``mark``: the path of its last
+    mark for the index, if it was marked between turns. ``is_imported_elsewhere``: another process has imported it,
+    so it has what comes before the next note. ``has_failed``: recording it has failed before.
     """
 
     agent_folder: str
@@ -67,6 +67,7 @@ class RecordedSession(Struct):
     has_file: bool = False
     file_identity: bytes = b""
     is_deleted: bool = False
+    is_revived: bool = False
     transcript: TranscriptAppender | None = None
     is_in_turn: bool = False
     mark: str = ""
@@ -149,12 +150,18 @@ class RecordedSessions(dict[str, RecordedSession]):
     def begin_turn(self, session_id: str, stamp: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
+        def begin_anew(recorded: RecordedSession) -> None:
+            self.close(recorded)
+            recorded.is_deleted = recorded.has_file = False
+            recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=stamp)
+
         def prepare_file(recorded: RecordedSession) -> None:
-            delete.lift_delete(self._store.layout, recorded.agent_folder, session_id)
-            if recorded.is_deleted or (recorded.has_file and not self.open_and_check_name(recorded)):
-                self.close(recorded)
-                recorded.is_deleted = recorded.has_file = False
-                recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=stamp)
+            if recorded.is_deleted:
+                begin_anew(recorded)
+                recorded.is_revived = True
+            self._lift_delete(recorded)
+            if recorded.has_file and not self.open_and_check_name(recorded):
+                begin_anew(recorded)
             transcript = self.open_transcript(recorded)
             self._ids_to_mark.add(session_id)
             recorded.is_in_turn = True
@@ -257,6 +264,8 @@ class RecordedSessions(dict[str, RecordedSession]):
             else:
                 if not self._store.still_exists:
                     self._warn_of_removal()
+                if session.is_revived:  # the prompt could not
+                    self._lift_delete(session)
                 session.transcript = self._create(session)
                 session.file_identity = session.transcript.identity
                 session.has_file, session.is_new = True, False
@@ -264,6 +273,11 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._open_sessions[session_id] = session
             self._close_oldest()
         return session.transcript
+
+    def _lift_delete(self, session: RecordedSession) -> None:
+        """Lift a session's delete, for a prompt. Raises OSError; then the next try does it."""
+        delete.lift_delete(self._store.layout, session.agent_folder, session.header.session_id)
+        session.is_revived = False
 
     def _was_renamed(self, session: RecordedSession, transcript: TranscriptAppender) -> bool:
         # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.

@@ -442,6 +442,21 @@ def test_a_failing_store_is_tried_again_after_a_second_and_not_for_every_entry(
     assert recording.read_texts_and_notes() == ["gap", "3"]
 
 
+def test_a_prompt_revives_a_deleted_session_once_there_is_space(
+    recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = set_clock(monkeypatch)
+    recording.begin()
+    recording.delete("s")
+    with fill_disk():
+        recording.write(*make_prompt_effects("again"), chunk_to_record("1"))
+        now.seconds += 10
+        recording.write(chunk_to_record("2"))
+    now.seconds += 10
+    recording.write(chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["gap", "3"]
+
+
 @pytest.mark.parametrize("room", [0, 20])
 def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch, room: int

@@ -443,8 +443,8 @@ class LoadMachine:
         load = self.loads.find_unsettled(session_id)
         return self._move(load, LoadEvent.MUST_END) if load is not None else []
 
-    def handle_prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
-        """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
+    def handle_prompt(self, session_id: str, prompt: Request) -> list[Effect]:
+        """The client prompts: settle what the agent sent until now."""
         effects: list[Effect] = []
         for load in self.loads.list_open_of_session(session_id):
             _add_unechoed(load, prompt)
@@ -454,7 +454,7 @@ class LoadMachine:
         if unsettled_load is not None:
             effects += self.unsettled_updates.release_turn_of_load(unsettled_load)
             _add_unechoed(unsettled_load, prompt)
-            if prompt is not None and unsettled_load.state is LoadState.ANSWERED:
+            if unsettled_load.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(unsettled_load, prompt)
             effects += self._move(unsettled_load, LoadEvent.PROMPTED)
         return effects
@@ -602,8 +602,8 @@ def _is_update(line: bytes) -> bool:
     return isinstance(message, Notification) and message.method == acp.UPDATE
 
 
-def _add_unechoed(load: Load, prompt: Request | None) -> None:
-    blocks = acp.member(prompt.params, "prompt") if prompt is not None else None
+def _add_unechoed(load: Load, prompt: Request) -> None:
+    blocks = acp.member(prompt.params, "prompt")
     letters = "".join(map(block_letters, blocks)) if isinstance(blocks, list) else ""
     if letters:
         load.unechoed_prompts.append(letters)

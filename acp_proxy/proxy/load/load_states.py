@@ -145,8 +145,8 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
             # agent, this comes only if a replay waits that the client wants (``LoadMachine.send_agents_request``).
             LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_HELD)),
-            # What the agent sends in a turn must not wait, and nobody could tell it from the replay. Until something of
-            # that has come, ``LoadMachine.handle_prompt`` does not bring this event: all may still be compared.
+            # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
+            # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_HELD, Action.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come after it.

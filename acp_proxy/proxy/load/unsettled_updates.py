@@ -121,8 +121,8 @@ class UnsettledUpdates:
     # --- in both
 
     def release_all_of_session(self, session_id: str | None) -> list[Effect]:
-        """Send and record the updates that wait after an answered load, before something that must not overtake
-        them."""
+        """Send the updates that wait after an answered load, and in a turn record them, before something that must not
+        overtake them."""
         load = self._loads.find_unsettled(session_id)
         if load is None:
             return []
