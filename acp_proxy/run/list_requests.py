@@ -36,10 +36,10 @@ class ListRequests:
     def __init__(self, recorder: Recorder, answers: TimedAnswers, index_queue: IndexQueue) -> None:
         self._recorder = recorder
         self._answers = answers
-        self._changed_sessions = index_queue
+        self._index_queue = index_queue
 
     def list_sessions(self, effect: ListSessions) -> None:
-        self._changed_sessions.start_sync_round()  # for the next list, and for loads
+        self._index_queue.start_sync_round()  # for the next list, and for loads
         late_answer = own_messages.refuse_for_store(effect.request_id, "ETIMEDOUT").data
         self._answers.answer(partial(self._make_list, effect), late_answer)
 
@@ -74,7 +74,7 @@ class ListRequests:
         those without a title get the index's, if that answers in time. If nothing is left of a page that must not be
         empty, returns an event instead.
         """
-        self._changed_sessions.start_sync_round()
+        self._index_queue.start_sync_round()
         recorder, agents_line = self._recorder, page.line
         try:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.find_agent_folder()))

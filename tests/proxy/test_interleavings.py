@@ -7,6 +7,7 @@ Each request gets one answer, and what the client sends about the session reache
 import json
 import random
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -185,26 +186,23 @@ class Threads:
         assert not self.talk.core.waiting_requests
 
 
-@pytest.mark.parametrize("modes", [[AUTO], [AUTO, STORE, AGENT]], ids=["as usual", "all modes"])
-@pytest.mark.parametrize("first", range(0, 400, 100))
-def test_each_request_is_answered_once_and_the_agent_gets_all_in_order(first: int, modes: list[Mode]) -> None:
+def check_seeds(first: int, modes: list[Mode], end: Callable[[Threads], None]) -> None:
     for seed in range(first, first + 100):
         threads = Threads(seed, modes)
         threads.run()
-        threads.finish()
+        end(threads)
         try:
             threads.check()
         except AssertionError as failure:
             raise AssertionError(f"seed {seed}") from failure
+
+
+@pytest.mark.parametrize("modes", [[AUTO], [AUTO, STORE, AGENT]], ids=["as usual", "all modes"])
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_each_request_is_answered_once_and_the_agent_gets_all_in_order(first: int, modes: list[Mode]) -> None:
+    check_seeds(first, modes, Threads.finish)
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_each_request_is_answered_once_also_if_the_agent_ends(first: int) -> None:
-    for seed in range(first, first + 100):
-        threads = Threads(seed, [AUTO, STORE, AGENT])
-        threads.run()
-        threads.end_agent()
-        try:
-            threads.check()
-        except AssertionError as failure:
-            raise AssertionError(f"seed {seed}") from failure
+    check_seeds(first, [AUTO, STORE, AGENT], Threads.end_agent)

@@ -70,8 +70,10 @@ class HandoverFilter:
             lines = self._unnamed_session_updates.hold(line, is_with_client=is_clients)
             if not is_clients:
                 return lines
-        if session_id is None or session_id in self._handovers.unwanted:
-            return [line] if session_id is None else []
+        if session_id is None:
+            return [line]
+        if session_id in self._handovers.unwanted:
+            return []
         if session_id not in self._sessions:  # it may be a fork, before the agent names that
             for parent in self._open_requests.list_session_ids(Peer.CLIENT, (acp.FORK,)):
                 self._handovers.expect_handover_record_of_fork(session_id, parent)

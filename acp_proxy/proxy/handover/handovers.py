@@ -153,7 +153,7 @@ class Handovers:
         self._asked_count = 0
         self._first_prompts: dict[str, tuple[Load, Request]] = {}
         """By session: the last load and the first prompt after it."""
-        self._refused_prompts: dict[str, tuple[RequestId, dict[str, bytes]]] = {}
+        self._resent_prompts: dict[str, tuple[RequestId, dict[str, bytes]]] = {}
         """By session: the id of a prompt that is sent again once a new session is open, and the lines of the client's
         cancels since it was refused, by method."""
 
@@ -233,7 +233,7 @@ class Handovers:
         self.take_partial_handover_record(session_id)
         self._sessions.pop(session_id, None)
         self._first_prompts.pop(session_id, None)
-        self._refused_prompts.pop(session_id, None)
+        self._resent_prompts.pop(session_id, None)
 
     def add_handover_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
@@ -256,8 +256,8 @@ class Handovers:
         ``session/cancel``, which follows a prompt that is sent again."""
         if (session := self._sessions.get(session_id)) is not None:
             session.carriers = dict.fromkeys(session.carriers, True)
-        if session_id in self._refused_prompts:
-            self._refused_prompts[session_id][1][acp.CANCEL] = line
+        if session_id in self._resent_prompts:
+            self._resent_prompts[session_id][1][acp.CANCEL] = line
 
     def take_delivered(
         self, session_id: str, prompt: RequestId | None, *, succeeded: bool
@@ -379,17 +379,17 @@ class Handovers:
 
     def begin_sending_again(self, session_id: str, prompt: RequestId) -> None:
         """This prompt was refused, and is sent again once a new session is open."""
-        self._refused_prompts[session_id] = prompt, {}
+        self._resent_prompts[session_id] = prompt, {}
 
     def cancel_request(self, id: RequestId | None, line: bytes) -> None:
         """The client cancels a request. ``line``: the ``$/cancel_request``, which follows a prompt sent again."""
-        for prompt, cancels in self._refused_prompts.values():
+        for prompt, cancels in self._resent_prompts.values():
             if prompt == id:
                 cancels[acp.CANCEL_REQUEST] = line
 
     def end_sending_again(self, session_id: str) -> list[bytes]:
         """The prompt is sent now, or will not be. Returns the lines of the cancels that follow it then."""
-        _, cancels = self._refused_prompts.pop(session_id, (None, {}))
+        _, cancels = self._resent_prompts.pop(session_id, (None, {}))
         if acp.CANCEL in cancels and (session := self._sessions.get(session_id)) is not None:
             session.carriers = dict.fromkeys(session.carriers, True)
         return list(cancels.values())

@@ -143,6 +143,10 @@ class ComparedReplay:
         self._is_checked, self._checked_lines = not lines, frozenset(lines)
         return lines
 
+    def require_check(self) -> None:
+        """Time passes before what is new is recorded: it must be compared again."""
+        self._is_checked = False
+
     def end_check(self, appended: Comparison | None) -> None:
         """What ``begin_check`` returned was compared with what was appended; None: that could not be read."""
         self._is_checked = True

@@ -2,8 +2,8 @@
 settled.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
-does what ``load_states.TRANSITIONS`` says. Where there is no load yet, or the
-state stays, some methods do an action's work without a transition. Who else changes what of a load: ``load``.
+does what ``load_states.TRANSITIONS`` says. Where there is no load yet, or the state stays, some methods do an action's
+work without a transition. Who else changes what of a load: ``load``.
 """
 
 from typing import assert_never
@@ -427,6 +427,7 @@ class LoadMachine:
             or not load.compared_replay.comparison.is_in_middle
         ):
             return self._move(load, LoadEvent.MUST_END)
+        load.compared_replay.require_check()  # until it is settled, another window may record what is new
         return self.unsettled_updates.release_all_of_session(load.session_id)
 
     def _end_earlier(self, load: Load) -> list[Effect]:
@@ -477,13 +478,13 @@ class LoadMachine:
 
     def end(self, reason: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""
-        was_known, self._has_agent_ended = self._has_agent_ended, True
+        had_ended, self._has_agent_ended = self._has_agent_ended, True
         effects: list[Effect] = []
         for load in self.loads.list_open():
             if load.awaits_agents_answer:
                 load.answer_line = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._move(load, LoadEvent.ENDED)
-        for load in self.loads.list_unsettled() if not was_known else ():  # later ones: ``_apply_earlier_events``
+        for load in self.loads.list_unsettled() if not had_ended else ():  # later ones: ``_apply_earlier_events``
             effects += self._apply_earlier_events(load) or self._move(load, LoadEvent.ENDED)
         self._handovers.forget_asked()
         return effects
@@ -504,9 +505,8 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_non_conversation(load, line, message)
-        if (
-            self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.agent_method is None
-        ):  # whatever its state
+        # A turn may be under way in any state.
+        if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.agent_method is None:
             load.other_replays.end()
             return self.unsettled_updates.handle_update_in_turn(load, line, update)
         if load.other_replays.is_repeated(line):
@@ -524,9 +524,8 @@ class LoadMachine:
             case LoadState.SHOWING_PAST | LoadState.STOPPING:
                 load.after_client_answer.add(line, update)
                 return []
-            case (
-                LoadState.ANSWERED | LoadState.AFTER_PROMPT
-            ):  # the latter if its prompts were cancelled, and are no turn any more
+            case LoadState.ANSWERED | LoadState.AFTER_PROMPT:
+                # The latter if its prompts were cancelled, so that they are no turn any more.
                 return self.unsettled_updates.handle_late_update(load, line, update)
             case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]

@@ -577,6 +577,14 @@ def test_a_prompt_that_cannot_be_sent_again_has_its_refusal_as_its_answer(is_fou
     assert talk.end_agent().to_client == b""
 
 
+def test_a_cancel_is_not_kept_for_a_prompt_that_cannot_be_sent_again() -> None:
+    talk = refused_prompt()
+    talk.finish_lookup(2)
+    talk.client.say(CANCEL_TURN)
+    talk.agent.say(error(OURS, -32603))
+    assert talk.core._handovers.end_sending_again("s") == []
+
+
 @pytest.mark.parametrize("is_found", [False, True], ids=["looked up", "asked"])
 def test_a_prompt_that_is_to_be_sent_again_is_answered_once_when_the_agent_ends(is_found: bool) -> None:
     talk = refused_prompt()

@@ -6,10 +6,12 @@ from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.protocol.jsonrpc import read_message
 from acp_proxy.proxy import aliases, terminal_notes, tracked_sessions
 from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.proxy.capabilities import AGENT, Modes
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
     CloseTranscript,
+    ComparePast,
     ForgetSession,
     RecordMessage,
     RecordNote,
@@ -309,3 +311,15 @@ def test_forks_too_are_unsettled_only_up_to_the_limit(monkeypatch: pytest.Monkey
         talk.client.say(request(number, "session/fork", {"sessionId": "s", "cwd": "/w"}))
         talk.agent.say(result(number, {"sessionId": f"fork {number}"}))
     assert len(talk.core._machine.loads.list_unsettled()) == 2
+
+
+def test_the_agents_end_compares_each_unsettled_load_once() -> None:
+    talk = CoreConversation(modes=Modes(load=AGENT)).initialize(LOADS)
+    for number in range(8):
+        session = f"s{number}"
+        talk.stored[session] = SimulatedSession()
+        talk.client.say(load(number, session))
+        talk.agent.say(result(number, {}))
+        talk.agent.say(chunk(session, "mend it", "user_message_chunk"), chunk(session, "It is mended."))
+    compared = [effect.session_id for effect in talk.end_agent().asked if isinstance(effect, ComparePast)]
+    assert sorted(compared) == [f"s{number}" for number in range(8)]

@@ -388,6 +388,32 @@ def test_a_cancel_of_a_request_follows_the_prompt_that_is_on_its_way(next_one: S
     assert sent[:3] == [2, 3, "$/cancel_request"]
 
 
+def test_a_cancel_follows_a_load_that_is_looked_up_after_a_comparison() -> None:
+    talk = loading_twice()
+    talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
+    talk.agent.say(*TURN_ONE, permission(0, "s"))
+    talk.client.say(result(0, {}))
+    talk.agent.say(*TURN_TWO, result(1, {}))
+    assert talk.client.say(cancel(2)).done == []
+    assert talk.finish_lookup(2, SimulatedSession(says=PAST)).to_agent == line(load(2, "s"), cancel(2))
+
+
+@pytest.mark.parametrize(
+    ("cancels", "expected"),
+    [
+        ([CANCEL_TURN, CANCEL_TURN], ["session/cancel", "session/cancel", 2, 3, "session/cancel"]),
+        ([cancel(3), CANCEL_TURN], ["session/cancel", 2]),
+    ],
+    ids=["twice", "of a prompt that was cancelled"],
+)
+def test_a_cancel_of_a_turn_waits_once_for_the_prompts_that_wait(cancels: list[Said], expected: list[object]) -> None:
+    talk = loading_twice(prompt(3, "s"))
+    sent = watch_sent(talk)
+    talk.client.say(*cancels)
+    answer_first(talk)
+    assert sent == expected
+
+
 def test_a_cancel_of_a_turn_goes_once_where_no_prompt_waits() -> None:
     talk = loading_twice(request(3, "session/set_mode", {"sessionId": "s"}))
     sent = watch_sent(talk)
@@ -527,3 +553,11 @@ def test_a_turn_made_elsewhere_is_recorded_once_if_it_is_settled_while_the_next_
     talk.end_past(2)
     talk.client.say(prompt(4, "s"))
     assert count_recorded(talk) == [1, 1]
+
+
+def test_a_turn_that_another_window_has_recorded_meanwhile_is_not_recorded_again() -> None:
+    talk = loading_again_in_the_middle()
+    refuse_second(talk)
+    talk.stored["s"] = SimulatedSession(says=(*PAST, *MADE_ELSEWHERE))
+    talk.client.say(prompt(3, "s"))
+    assert list_recorded(talk) == []
