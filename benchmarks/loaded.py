@@ -14,7 +14,9 @@ from pathlib import Path
 from benchmarks.build import ROOT, compiled
 
 _IMPORTED = "import time:"  # what -X importtime writes for each module; the last word is its name
-_CORE = frozenset({"errors", "shell_quote", "config", "protocol", "transcript", "comparison", "redaction", "replay"})
+_CORE = frozenset(
+    {"errors", "shell_quote", "config", "protocol", "transcript", "comparison", "redaction", "transcript_replay"}
+)
 _CORE |= {"store", "proxy", "recording", "run", "own_command", "__main__", ""}
 _PROMPT: dict[str, object] = {"sessionId": "bench-session-1", "prompt": [{"type": "text", "text": "Go on"}]}
 _OPENED: dict[str, object] = {"cwd": "/bench", "mcpServers": []}

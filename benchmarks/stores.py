@@ -54,7 +54,7 @@ def wordy(root: Path, count: int) -> Path:
     if not root.exists():
         store, tokens = ProxyStore(root), prose(200_000)
         for number in range(count):
-            at = timestamps.stamp(_BEGAN + 60 * number)
+            at = timestamps.format_now(_BEGAN + 60 * number)
             session = f"session-{number:07}"
             said = tokens[number * 37 % 190_000 :][:_CHUNKS]
             lines = [*turn(session, number, at), *(chunk(token, session, at) for token in said)]
@@ -71,7 +71,7 @@ def edited(root: Path, count: int, folder: Path) -> Path:
     if not root.exists():
         store, tokens = ProxyStore(root), prose(200_000)
         for number in range(count):
-            at = timestamps.stamp(_BEGAN + 60 * number)
+            at = timestamps.format_now(_BEGAN + 60 * number)
             session = f"session-{number:07}"
             said = tokens[number * 37 % 190_000 :][:_CHUNKS]
             path, version = folder / module(number % MODULES), number // MODULES
@@ -163,15 +163,15 @@ def prose(count: int) -> list[str]:
 def make_answer(tokens: Iterable[str], chance: random.Random) -> Iterator[bytes]:
     """One answer, a token per chunk, each a little later."""
     at = _BEGAN
-    yield from turn(MEASURED, 0, timestamps.stamp(at))
+    yield from turn(MEASURED, 0, timestamps.format_now(at))
     for token in tokens:
         at += chance.uniform(0.005, 0.035)
         body: dict[str, object] = {
             "sessionUpdate": "agent_message_chunk",
             "content": {"type": "text", "text": token},
         }
-        yield update(body, MEASURED, timestamps.stamp(at))
-    yield answer(0, timestamps.stamp(at))
+        yield update(body, MEASURED, timestamps.format_now(at))
+    yield answer(0, timestamps.format_now(at))
 
 
 def outputs(megabytes: int, *, turns_of: int = 10) -> Iterator[bytes]:

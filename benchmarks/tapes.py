@@ -89,7 +89,7 @@ def turns_of(entries: Iterable[Entry]) -> Iterator[Turn]:
             turn = [Message(entry.peer.value, kind, len(entry.raw), 0)]
         elif turn:
             turn.append(Message(entry.peer.value, kind, len(entry.raw), waited))
-        if turn and entry.of == _PROMPT:
+        if turn and entry.answered_method == _PROMPT:
             yield turn
             turn = []
 

@@ -22,11 +22,11 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.events import LinesRead
-from acp_proxy.replay.handover_record import HandoverRecord
-from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.summary import Summary
+from acp_proxy.transcript_replay.handover_record import HandoverRecord
+from acp_proxy.transcript_replay.replayer import Mode, Replayer
 
 TIMES = 4
 STEEPEST = 9.0
@@ -149,7 +149,7 @@ def _talk(*, said: Callable[[int], list[tuple[Peer, bytes]]]) -> Callable[[int],
     """Each piece is one read."""
 
     def made(size: int) -> Work:
-        core = Connection(Settings(records=True, serves=True, release="1.2.3"))
+        core = Connection(Settings(records=True, serves=True, proxy_version="1.2.3"))
         reads = said(size)
         for peer, data in _INITIALIZED:
             core.handle(LinesRead(peer, data.splitlines(keepends=True)))

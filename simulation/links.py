@@ -19,16 +19,17 @@ from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import T, WriterJob
-from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
-from acp_proxy.run.find_session import ShowOptions
-from acp_proxy.run.relay import Relay
+from acp_proxy.run.choose_past_thread import THREAD_NAME
+from acp_proxy.run.look_up_session import ShowOptions
+from acp_proxy.run.relay import WAITING_THREAD_NAME, Relay
 from acp_proxy.store.proxy_store import ProxyStore
+from acp_proxy.transcript_replay.replayer import TOOL_LIMIT, Mode
 from simulation.agent import Agent, Message, line_of
 
 SECONDS = 30.0
 """The limit of each wait: far more than a busy machine needs."""
 _READ_SIZE = 65536
-_LOADING = frozenset({"show past", "waiting requests"})
+_LOADING = frozenset({THREAD_NAME, WAITING_THREAD_NAME})
 """The names of acp-proxy's threads that loads have."""
 _CHECKOUT = Path(__file__).parent.parent
 COMMAND = ["simulated-agent"]
@@ -87,7 +88,7 @@ class Direct(Link):
 
 def _wait_for(job: WriterJob[T]) -> bool:
     """A busy machine is not a hanging store."""
-    return job.done.acquire(timeout=SECONDS)
+    return job.done_lock.acquire(timeout=SECONDS)
 
 
 class Proxied(Link):
@@ -106,7 +107,7 @@ class Proxied(Link):
         self._ends = list(self._begun)
         self._heard: deque[Message] = deque()
         self._relay = Relay(
-            Connection(Settings(records=True, serves=True, release="0", modes=Modes(**options))),
+            Connection(Settings(records=True, serves=True, proxy_version="0", modes=Modes(**options))),
             self.recorder,
             from_client=self._from_client,
             to_client=self._client_output,
@@ -139,14 +140,14 @@ class Proxied(Link):
     def end(self) -> list[Message]:
         self._close_client()
         self._close_agent()
-        self._relay.finish("agent exited with status 0")
+        self._relay.handle_agent_end("agent exited with status 0")
         self._agent.end(killed=False)
         return self._close()
 
     def kill(self, side: str, agent: int) -> list[Message]:
         if side == "agent":
             self._close_agent()
-            self._relay.finish("agent exited with signal 9")
+            self._relay.handle_agent_end("agent exited with signal 9")
             self._close_client()
         else:
             self._close_client()
@@ -156,16 +157,16 @@ class Proxied(Link):
 
     def _close_client(self) -> None:
         os.close(self._client_writes)
-        if not self._relay.client_pump.has_ended.wait(SECONDS):
+        if not self._relay.client_pump.ended.wait(SECONDS):
             raise Stuck("the proxy has not read to the client's end")
 
     def _close_agent(self) -> None:
         os.close(self._agent_writes)
-        if not self._relay.agent_pump.has_ended.wait(SECONDS):
+        if not self._relay.agent_pump.ended.wait(SECONDS):
             raise Stuck("the proxy has not read to the agent's end")
 
     def _close(self) -> list[Message]:
-        self._relay.finish_work(SECONDS)
+        self._relay.stop_work(SECONDS)
         for known in self.recorder._sessions.values():  # a process that ends closes what it has open
             self.recorder._sessions.close(known)
         os.close(self._client_output)

@@ -110,7 +110,7 @@ def _check_transcripts(store: ProxyStore, folder: str, truth: Truth, world: Worl
     found: list[Broken] = []
     for session, id in world.ids.items():
         try:
-            reader = store.read(folder, id)
+            reader = store.open_reader(folder, id)
         except FileNotFoundError:
             continue
         try:

@@ -27,8 +27,8 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_past import Rule, choose_past
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.replay_in_turn import ReplayInTurn
 from acp_proxy.comparison.text_builder import TextBuilder
+from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import own_messages
@@ -41,29 +41,29 @@ from acp_proxy.proxy.effects import (
     AnswerStatus,
     BeginTranscript,
     BeginTurn,
+    ChoosePast,
     CloseTranscript,
-    ComparePast,
+    CompareUnsettled,
     DecideLater,
     DecideWaiting,
     DeleteSession,
     Effect,
     EndTurn,
-    FindSession,
-    FollowAgent,
     ForgetSession,
     Forward,
     IdentifyAgent,
     ListSessions,
-    ProtocolVersion,
+    LookUpSession,
     RecordMessage,
     RecordNote,
     RecordUpdates,
     RelayEffect,
     ReserveOutput,
     SetArchived,
+    SetProtocolVersion,
     SetTitle,
-    ShowPast,
-    StopShowingPast,
+    StopSendingTranscript,
+    StoreAgentsChange,
     TranscriptEffect,
     Warn,
     WriteToStderr,
@@ -74,9 +74,9 @@ from acp_proxy.proxy.events import (
     LinesRead,
     OutputReserved,
     PageEmptied,
-    PastCompared,
-    PastShown,
-    SessionFound,
+    PastChosen,
+    SessionLookedUp,
+    UnsettledCompared,
 )
 from acp_proxy.proxy.lists import list_lines
 from acp_proxy.proxy.pass_through import PassThrough
@@ -317,7 +317,7 @@ class SimulatedSession:
 @dataclass
 class _Showing:
     session: str
-    wanted: ShowPast | None = None
+    wanted: ChoosePast | None = None
     is_stopped: bool = False
 
     @property
@@ -328,7 +328,7 @@ class _Showing:
 def _has_same_state(one: object, other: object, compared: set[tuple[int, int]]) -> bool:
     """Whether two objects have the same values, also in the objects that they refer to.
 
-    Fast paths count as no state, nor does which message a ``ReplayInTurn`` took last, without letters of it.
+    Fast paths count as no state, nor does which message a ``UpdatesInTurn`` took last, without letters of it.
     ``compared``: the ids of pairs of objects that are compared already, since objects refer to each other.
     """
     if (callable(one) and callable(other)) or isinstance(one, PassThrough):
@@ -346,7 +346,7 @@ def _has_same_state(one: object, other: object, compared: set[tuple[int, int]]) 
     if (pair := (id(one), id(other))) in compared:
         return True
     compared.add(pair)
-    hidden = {"_message_key": None} if isinstance(one, ReplayInTurn) and not one._letters else {}
+    hidden = {"_message_key": None} if isinstance(one, UpdatesInTurn) and not one._letters else {}
     return _has_same_state(vars(one) | hidden, vars(other) | hidden, compared)
 
 
@@ -361,7 +361,9 @@ class CoreConversation:
     def __init__(
         self, *, records: bool = True, serves: bool = True, modes: Modes = AS_USUAL, recall: tuple[str, ...] = ()
     ) -> None:
-        self.core = Connection(Settings(records=records, serves=serves, release=RELEASE, modes=modes, recall=recall))
+        self.core = Connection(
+            Settings(records=records, serves=serves, proxy_version=RELEASE, modes=modes, recall_command=recall)
+        )
         self.client, self.agent = Side(self._read_client), Side(self._read_agent)
         self.all = Step()
         """All effects since the beginning."""
@@ -439,9 +441,10 @@ class CoreConversation:
     def _passed(self, sender: Peer, lines: list[bytes]) -> Step | None:
         """The step of lines that pass without a decision. The conversation goes on as the shell has it: without one."""
         data = b"".join(lines)
-        decided = copy.deepcopy(self.core)
+        decided = copy.deepcopy(self.core) if b'"session/' not in data else None  # a copy costs more than all else
         if not (data.endswith(b"\n") and self.core.pass_through.try_admit_simple_lines(data, sender)):
             return None
+        assert decided is not None, "no line about a session passes without a decision"
         undecided, self.core = self.core, decided
         step = self._step(LinesRead(sender, lines))
         assert step.done == [Forward(sender.other, each) for each in lines]
@@ -491,15 +494,17 @@ class CoreConversation:
         wanted = showing.wanted
         stored = self.stored.get(showing.session, SimulatedSession())
         comparison, size = stored.compared(wanted.updates), len(stored.says)
-        compared = comparison if wanted.compares else None
+        compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
         decision = choose_past(compared, fixed_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
         told = [line(state) for state in states]
-        uncompared = PastShown(id, decision, None, told, handover_record, attached, is_uncompared=True, size=size)
-        if not wanted.compares and not self.core.must_compare_first(uncompared):
+        uncompared = PastChosen(
+            id, decision, None, told, handover_record, attached, is_uncompared=True, transcript_size=size
+        )
+        if not wanted.needs_comparison and not self.core.must_compare_first(uncompared):
             return self._step(uncompared)
-        return self._step(PastShown(id, decision, comparison, told, handover_record, attached, size=size))
+        return self._step(PastChosen(id, decision, comparison, told, handover_record, attached, transcript_size=size))
 
     def free_output(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""
@@ -546,7 +551,7 @@ class CoreConversation:
         match effect:
             case BeginTranscript(session, origin=file_format.RECORDED):
                 self.stored[session] = SimulatedSession()
-            case BeginTranscript(session, parent=str(parent)):
+            case BeginTranscript(session, parent_id=str(parent)):
                 self.stored[session] = self.stored.get(parent, SimulatedSession(complete=False))
             case BeginTranscript(session) if not (
                 there := self.stored.get(session, SimulatedSession(has_transcript=False))
@@ -567,9 +572,9 @@ class CoreConversation:
     def _next(self, effect: RelayEffect, step: Step) -> list[RelayEffect]:
         """Perform an effect; return the effects that follow from it."""
         match effect:
-            case FindSession(id, session) if session in self.aliases and session not in self.stored:
-                return self._decide(SessionFound(id, continued_session_id=self.aliases[session]), step)
-            case FindSession(id, session):
+            case LookUpSession(id, session) if session in self.aliases and session not in self.stored:
+                return self._decide(SessionLookedUp(id, our_id=self.aliases[session]), step)
+            case LookUpSession(id, session):
                 stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
                 if stored.slow:
@@ -579,20 +584,20 @@ class CoreConversation:
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines), step)
             case DecideWaiting(session):
-                return self._decide(LinesRead(Peer.CLIENT, self.core.waiting_requests.take_next(session)), step)
-            case ComparePast(id, session, told, since):
+                return self._decide(LinesRead(Peer.CLIENT, self.core.waiting_messages.take_next(session)), step)
+            case CompareUnsettled(id, session, told, since):
                 stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 comparison = stored.compared(told, since or 0) if stored.has_transcript else None
-                return self._decide(PastCompared(id, session, comparison, len(stored.says)), step)
+                return self._decide(UnsettledCompared(id, session, comparison, len(stored.says)), step)
             case ListSessions():
-                rows = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
+                rows = [row for row in self.rows if row.is_archived in _SHOWN[effect.archive_filter]]
                 page = encode_page(
                     effect.request_id,
                     rows,
                     None,
                     supports_directories=effect.supports_directories,
-                    records_all_sessions=True,
-                    says_archived=effect.archived is not None,
+                    is_recording_all=True,
+                    says_archived=effect.archive_filter is not None,
                 )
                 return [Forward(Peer.CLIENT, page, is_own=True)]
             case AmendList(data, archived, asked):
@@ -601,20 +606,20 @@ class CoreConversation:
                 hidden = deleted | (here if archived == list_lines.EXCLUDE else frozenset())
                 changes = list_lines.ListChanges(
                     hidden,
-                    self._title_of(effect.renamed) if effect.is_of_index else None,
+                    self._title_of(effect.retitled_ids) if effect.is_of_agent_index else None,
                     self.titles_from_prompts if effect.fills_titles else {},
                     here if archived is not None else None,
                     only_archived=archived == list_lines.ONLY,
-                    is_of_index=effect.is_of_index,
+                    is_of_agent_index=effect.is_of_agent_index,
                 )
-                page = list_lines.amend_rows(data, changes, list_member=effect.list_member)
-                if asked is not None and (cursor := list_lines.find_next_cursor(data, page)) is not None:
+                page = list_lines.amend_rows(data, changes, list_member=effect.rows_member)
+                if asked is not None and (cursor := list_lines.find_cursor_if_emptied(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]
             case AmendTitles(data, renamed, ours):
                 title_of = self._title_of(renamed)
                 return [Forward(Peer.CLIENT, list_lines.replace_titles(data, lambda id: title_of(ours.get(id, id))))]
-            case FollowAgent(session, title, is_archived):
+            case StoreAgentsChange(session, title, is_archived):
                 self.titles |= {session: title} if title is not None else {}
                 if is_archived is not None:
                     self.archived = self.archived | {session} if is_archived else self.archived - {session}
@@ -643,10 +648,10 @@ class CoreConversation:
                 return (
                     [Forward(Peer.CLIENT, jsonrpc.encode_result(asked, {}), is_own=True)] if asked is not None else []
                 )
-            case ShowPast(id):
+            case ChoosePast(id):
                 assert not self._showings[id].is_started, f"the past is shown twice for {id}"
                 self._showings[id].wanted = effect
-            case StopShowingPast(id):
+            case StopSendingTranscript(id):
                 if id in self._showings:
                     self._showings[id].is_stopped = True
             case CloseTranscript(id):
@@ -673,16 +678,16 @@ class CoreConversation:
             return Forward(Peer.CLIENT, own_messages.encode_not_found(asked, session), is_own=True)
         return None
 
-    def _found(self, id: RequestId, session: str, stored: SimulatedSession | None) -> SessionFound:
+    def _found(self, id: RequestId, session: str, stored: SimulatedSession | None) -> SessionLookedUp:
         stored = stored or SimulatedSession()
         if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._showings[id] = _Showing(session)
             is_archived = session in self.archived - self.changed_by_agent
-            found = SessionFound(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
+            found = SessionLookedUp(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
-            found = replace(found, agent_has_only_part=stored.moved, is_behind=stored.behind)
+            found = replace(found, agent_has_only_part=stored.moved, agent_is_behind=stored.behind)
             return replace(found, is_open_elsewhere=stored.open)
-        return SessionFound(id, is_deleted=stored.deleted, trouble=stored.trouble)
+        return SessionLookedUp(id, is_deleted=stored.deleted, errno_name=stored.trouble)
 
 
 def _is_rest(raw: bytes, line: bytes) -> bool:
@@ -705,7 +710,7 @@ def _about(session: str, said: bytes) -> bytes:
     told = b""
     for each in message.messages if isinstance(message, jsonrpc.Batch) else [message]:
         with contextlib.suppress(ValueError, KeyError):
-            told += acp.with_session(each.raw, session) + b"\n"
+            told += acp.with_session_id(each.raw, session) + b"\n"
     return told
 
 
@@ -730,13 +735,13 @@ class _Rules:
     def check(self, effects: list[Effect]) -> None:
         against_a_delete: set[str] = set()
         for effect in effects:
-            if isinstance(effect, TranscriptEffect) and not isinstance(effect, IdentifyAgent | ProtocolVersion):
+            if isinstance(effect, TranscriptEffect) and not isinstance(effect, IdentifyAgent | SetProtocolVersion):
                 assert type(effect.session_id) is str, "every entry belongs to a session"
             match effect:
                 case IdentifyAgent():
                     assert not self._identified, "the agent is identified twice"
                     self._identified = True
-                case BeginTranscript(session, origin=origin, parent=parent):
+                case BeginTranscript(session, origin=origin, parent_id=parent):
                     assert self._identified, "the agent is not identified yet"
                     self._begun.add(session)
                     if origin == file_format.RECORDED or parent is not None:
@@ -756,9 +761,9 @@ class _Rules:
                     self._is_verbatim(effect)
                 case DeleteSession(session):
                     self._deleted.add(session)
-                case FindSession(id, session):
+                case LookUpSession(id, session):
                     self._opening[id] = session
-                case ShowPast(id, makes_handover_record=True):
+                case ChoosePast(id, makes_handover_record=True):
                     self._handed_over.add(self._opening[id])
                 case Forward(data=data, is_own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"

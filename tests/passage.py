@@ -24,12 +24,12 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.replay.replayer import TOOL_LIMIT
-from acp_proxy.run.find_session import ShowOptions
+from acp_proxy.run.look_up_session import ShowOptions
 from acp_proxy.run.output import STDERR
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import TranscriptReader
+from acp_proxy.transcript_replay.replayer import TOOL_LIMIT
 from tests.waiting import SECONDS
 
 PACKET = 4096
@@ -61,7 +61,7 @@ class Passage:
         self._written_by = {Peer.CLIENT: client, Peer.AGENT: agent}
         self._heard_by = {peer: _Ear() for peer in Peer}
         self._relay = Relay(
-            Connection(Settings(records=store is not None, serves=serves, release=__version__)),
+            Connection(Settings(records=store is not None, serves=serves, proxy_version=__version__)),
             self._recorder,
             from_client=from_client,
             to_client=self._heard_by[Peer.CLIENT].speaking_end,
@@ -105,10 +105,10 @@ class Passage:
         for writer in writers:
             writer.start()
         for pump in (self._relay.client_pump, self._relay.agent_pump):
-            assert pump.has_ended.wait(SECONDS), "the relay has not read to the end"
+            assert pump.ended.wait(SECONDS), "the relay has not read to the end"
         for writer in writers:
             writer.join(SECONDS)
-        self._relay.finish_work(SECONDS)
+        self._relay.stop_work(SECONDS)
         to_agent, to_client = (self._heard_by[peer].all() for peer in (Peer.AGENT, Peer.CLIENT))
         for descriptor in self._read_by_relay:
             os.close(descriptor)

@@ -51,7 +51,7 @@ def store_session(
 ) -> Path:
     """The path of a new transcript. A turn is the user's text and the updates after it; ``error`` ends the last one.
     ``parent``: the session that it is a fork of."""
-    stamp = timestamps.stamp(at)
+    stamp = timestamps.format_now(at)
     transcript = store.open_to_append(
         store.choose_agent(None, agent, ""),
         Header(session, cwd, origin, stamp, git=git or GitHead()),
@@ -88,7 +88,7 @@ def store_running_session(store: ProxyStore, session: str, text: str) -> Iterato
     transcript = TranscriptAppender(path)
     params: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
     transcript.append(
-        message(timestamps.stamp(EPOCH), Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params})
+        message(timestamps.format_now(EPOCH), Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params})
     )
     try:
         yield path

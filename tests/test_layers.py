@@ -20,14 +20,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "transcript": {"protocol", "shell_quote", "errors"},
     "redaction": {"transcript", "protocol", "errors"},
     "comparison": {"transcript", "protocol", "errors"},
-    "replay": {"transcript", "protocol", "shell_quote", "errors"},
+    "transcript_replay": {"transcript", "protocol", "shell_quote", "errors"},
     "store": {"redaction", "transcript", "protocol", "shell_quote", "errors"},
     "proxy": {"comparison", "transcript", "protocol", "errors"},
     "recording": {"proxy", "store", "transcript", "protocol", "errors"},
     "sessions": {"store", "transcript", "protocol", "errors"},
-    "views": {"replay", "sessions", "store", "redaction", "transcript", "protocol", "shell_quote", "errors"},
+    "views": {"transcript_replay", "sessions", "store", "redaction", "transcript", "protocol", "shell_quote", "errors"},
     "api": {"views", "sessions", "store", "transcript", "protocol", "config", "errors"},
-    "run": {"recording", "proxy", "store", "replay", "comparison", "redaction", "transcript", "protocol", "config"}
+    "run": {
+        "recording",
+        "proxy",
+        "store",
+        "transcript_replay",
+        "comparison",
+        "redaction",
+        "transcript",
+        "protocol",
+        "config",
+    }
     | {"shell_quote", "own_command", "installation", "errors"},
     "cli": {
         "run",
@@ -44,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors",
         "__init__",
     },
-    "tools": {"cli", "api", "run", "recording", "views", "proxy", "sessions", "store", "replay"}
+    "tools": {"cli", "api", "run", "recording", "views", "proxy", "sessions", "store", "transcript_replay"}
     | {"comparison", "redaction", "transcript", "protocol", "config", "shell_quote", "own_command", "installation"}
     | {"errors", "__init__"},
     "__init__": {"api", "errors"},
@@ -90,7 +100,7 @@ PURE = {
     "comparison": WORLD,
     "proxy": WORLD,
     "redaction": WORLD,
-    "replay": WORLD,
+    "transcript_replay": WORLD,
     "protocol": WORLD - {"datetime", "io"},  # BytesIO cuts lines
 }
 """Packages that touch no file, clock or thread, and the modules that they may not import."""
@@ -136,7 +146,7 @@ def is_allowed(file: PurePath, name: str) -> bool:
         return is_placed and top not in PURE.get(package, ())
     if package == imports == "tools":
         return part in TOOLS_MAY_IMPORT.get(inner, set()) | {inner}
-    if package in ("comparison", "replay", "proxy") and imports == "transcript":
+    if package in ("comparison", "transcript_replay", "proxy") and imports == "transcript":
         return part in TRANSCRIPT_FORMAT
     return imports not in MAY_IMPORT or imports in MAY_IMPORT[package] | {package, "__init__"}
 
@@ -204,10 +214,10 @@ def test_an_import_cycle_is_reported_with_its_modules() -> None:
         ("protocol/jsonrpc.py", "from acp_proxy.proxy import open_requests"),
         ("protocol/jsonrpc.py", "from ..proxy.open_requests import Ledger"),
         ("proxy/open_requests.py", "import acp_proxy.store.proxy_store"),
-        ("proxy/open_requests.py", "from acp_proxy import replay"),
+        ("proxy/open_requests.py", "from acp_proxy import transcript_replay"),
         ("proxy/connection.py", "from acp_proxy.transcript.reader import TranscriptReader"),
-        ("replay/entry_updates.py", "from .. import store"),
-        ("store/proxy_store.py", "from acp_proxy.replay import entry_updates"),
+        ("transcript_replay/entry_updates.py", "from .. import store"),
+        ("store/proxy_store.py", "from acp_proxy.transcript_replay import entry_updates"),
         ("store/proxy_store.py", "from acp_proxy.sessions import soft_deleted"),
         ("sessions/command_store.py", "from acp_proxy.tools.search import search"),
         ("errors.py", "from .protocol import acp"),
@@ -223,9 +233,9 @@ def test_an_import_cycle_is_reported_with_its_modules() -> None:
         ("run/relay.py", "import typer"),
         ("tools/demo/agent.py", "import mcp"),
         ("proxy/open_requests.py", "from time import monotonic"),
-        ("replay/entry_updates.py", "import os.path"),
+        ("transcript_replay/entry_updates.py", "import os.path"),
         ("protocol/acp.py", "import sqlite3"),
-        ("replay/entry_updates.py", "open('x')"),
+        ("transcript_replay/entry_updates.py", "open('x')"),
         ("proxy/connection.py", "async def decide(): ..."),
         ("helpers.py", ""),
     ],

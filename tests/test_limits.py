@@ -9,12 +9,12 @@ from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
 from acp_proxy.proxy import aliases, open_requests, terminal_notes, tracked_sessions, unnamed_agent
 from acp_proxy.proxy.handover import handovers
-from acp_proxy.proxy.load import load_buffers, loads, waiting_requests
+from acp_proxy.proxy.load import held_lines, loads, waiting_messages
 from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
-from acp_proxy.replay import replayer
 from acp_proxy.run import agent_process, output, pump, serve, worker
 from acp_proxy.store import proxy_store
 from acp_proxy.transcript import summary
+from acp_proxy.transcript_replay import replayer
 
 DOCS = Path(__file__).parent.parent / "docs"
 IN_WORDS = {0.75: "three quarters of a", 1: "a", 10: "ten", 15: "fifteen"}
@@ -33,15 +33,15 @@ def seconds(count: float) -> str:
 
 
 LIMITS = {
-    "open requests": size(open_requests.OPEN_LIMIT),
+    "open requests": size(open_requests.OPEN_BYTES_LIMIT),
     "sessions of this process": size(tracked_sessions.REMEMBERED_LIMIT),
     "transcripts of sessions that were not opened or prompted": f"{tracked_sessions.UNOPENED_LIMIT:,} a process",
     "a turn that a load folds": size(replayer.FOLDED_PAGE),
-    "loads at once": f"{loads.HOLDING_LIMIT:,}",
+    "loads at once": f"{loads.HOLDING_LOADS_LIMIT:,}",
     "new in a load, until the next prompt": size(tail.TAIL_LIMIT),
     "new in all loads, when one is answered": size(loads.ALL_TAILS_LIMIT),
-    "messages that wait for a load of their session": f"{size(waiting_requests.WAITING_LIMIT)}",
-    "waiting for loads": f"{size(load_buffers.HELD_LIMIT)} each, {size(load_buffers.ALL_HELD_LIMIT)} in all",
+    "messages that wait for a load of their session": f"{size(waiting_messages.WAITING_LIMIT)}",
+    "waiting for loads": f"{size(held_lines.HELD_BYTES_LIMIT)} each, {size(held_lines.ALL_HELD_LIMIT)} in all",
     "lists and deletes waiting for the store": f"{worker.QUESTION_LIMIT:,}",
     "answers that an editor does not read": size(output.POSTED_LIMIT),
     "handovers": f"{handovers.HANDOVER_LIMIT:,} a process",

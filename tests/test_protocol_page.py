@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.update_kinds import KINDS, Form, UpdateKind
+from acp_proxy.protocol.update_kinds import KINDS, ReplayForm, UpdateKind
 from acp_proxy.protocol.versions import V2
 from acp_proxy.proxy.capabilities import Modes, Offer, choose_served_here
 
@@ -124,12 +124,12 @@ def test_the_methods_that_the_page_calls_recorded_are_recorded(version: int) -> 
 
 
 REPLAYED = {
-    Form.AS_IT_CAME: "replayed as it came",
-    Form.JOINED: "folded in a replay",
-    Form.MERGED: "folded in a replay",
-    Form.LAST_OF_TURN: "the last one of a turn is replayed",
-    Form.LAST: "the last one is replayed",
-    Form.NEVER: "not replayed",
+    ReplayForm.AS_IT_CAME: "replayed as it came",
+    ReplayForm.JOINED: "folded in a replay",
+    ReplayForm.MERGED: "folded in a replay",
+    ReplayForm.LAST_OF_TURN: "the last one of a turn is replayed",
+    ReplayForm.LAST: "the last one is replayed",
+    ReplayForm.NEVER: "not replayed",
 }
 
 

@@ -147,7 +147,7 @@ def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
         spaces = (" ,  ", " : ") if chance.random() < 0.1 else (",", ":")
         text = json.dumps({"jsonrpc": "2.0"} | value, ensure_ascii=chance.random() < 0.5, separators=spaces)
         raw = text.encode("utf-8", "surrogatepass")
-        return lambda at: file_format.encode_message(at, run, peer, raw, of, is_plain=jsonrpc.is_plain(raw))
+        return lambda at: file_format.encode_message(at, run, peer, raw, of, is_plain=jsonrpc.is_embeddable(raw))
 
     def update(kind: str, **fields: object) -> Part:
         params = {"sessionId": SESSION, "update": {"sessionUpdate": kind} | fields}

@@ -300,7 +300,7 @@ def _read_lines(path: Path) -> list[bytes]:
 
 def _read_messages(store: WholeStore, session: str) -> Iterator[tuple[bytes | None, bool]]:
     """Each message of a transcript, and None for each gap note; and whether it was recorded from its beginning."""
-    reader = store.read(_AGENT, session)
+    reader = store.open_reader(_AGENT, session)
     try:
         whole = reader.header is not None and reader.header.origin == RECORDED
         yield None if not whole else b"", whole
@@ -530,7 +530,7 @@ class _Worker:
                 continue
             findings.message_count += len(lines)
             prompts[session] = _compare(store, session, lines, findings, passes=passes, is_unsure=is_unsure)
-        if deleted_id and store.has_transcript(_AGENT, deleted_id):
+        if deleted_id and store.has_transcript_or_original(_AGENT, deleted_id):
             findings.trouble.append(f"{deleted_id} was deleted, and is there")
         try:
             rows = {row.session_id: row.prompt_count for row in store.list_all() if not find_aside_suffix(row.name)}

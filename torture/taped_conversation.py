@@ -191,7 +191,7 @@ class TapedConversation:
         result, turns, at, gap = Kept(len(said)), Summary(), 0, False
         try:
             [path] = self.list_transcripts(session)
-            reader = store.read(path.parent.name, session)
+            reader = store.open_reader(path.parent.name, session)
         except (OSError, ValueError, AcpProxyError) as problem:
             result.trouble.append(f"{session}: no transcript: {problem}")
             return result, 0

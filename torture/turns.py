@@ -72,7 +72,11 @@ def read_transcript(path: Path | None) -> Written:
                 found.damaged += 1
             elif entry.peer is Peer.CLIENT:
                 found.prompts += list_prompts(entry.value)
-            elif entry.raw is not None and entry.of is None and (what := ASKED.search(entry.raw)) is not None:
+            elif (
+                entry.raw is not None
+                and entry.answered_method is None
+                and (what := ASKED.search(entry.raw)) is not None
+            ):
                 found.updates[what[0].decode()].append(entry.raw)
     finally:
         reader.close()

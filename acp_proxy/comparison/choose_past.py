@@ -3,8 +3,8 @@ known of the load, and from what ``comparison`` has found if that was needed. do
 users, under "Whose replay you see".
 
 ``choose_past`` decides this after the agent's answer. ``proxy/load`` applies the first three rules by
-``decide_by_rule``, when one comes to hold. Everybody else keeps the ``Decision``; until there is one, what is held of a
-load depends on its ``fixed_rule`` alone.
+``decide_by_rule``, when one comes to hold. From then on, everybody asks ``Load.decision``; until there is one, only
+``fixed_rule`` says whether a replay that is held may be dropped.
 """
 
 import enum
@@ -30,12 +30,14 @@ class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
     client that wants the past, and the reason in words.
 
-    The rows are in the order in which the code below and ``proxy/load`` ask: the first that fits holds. ``find_rule``
+    The first three never reach ``choose_past``: ``proxy/load`` sets the decision. ``CANCELLED`` replaces only what a
+    comparison has chosen that ended after the cancel. The next three reach it as ``fixed_rule``. From ``IN_TURN`` on,
+    the rows are in the order in which ``choose_past`` and ``_judge`` ask: the first that fits holds. ``find_rule``
     depends on that order too. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4
     stand for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    # Applied by ``proxy/load``: by plan, or because what is sent, for example, cannot be taken back.
+    # Set by ``proxy/load``: by the plan, or when something happens, as when what was sent cannot be taken back.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")
@@ -46,7 +48,7 @@ class Rule(enum.Enum):
     # Known from the comparison.
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
     NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
-    UNDECIDED = (0, WhosePast.AGENT, "the comparison would have taken too long")
+    TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")
     MORE = (2, WhosePast.AGENT, "the agent's replay has something that the transcript lacks")
     TAKEN_BACK = (3, WhosePast.AGENT, "the agent's replay lacks something, for a known reason")
     LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something")
@@ -54,27 +56,27 @@ class Rule(enum.Enum):
 
     def __init__(self, number: int | None, choice: WhosePast, reason: str) -> None:
         self.number = number
-        self.choice = choice
+        self.whose_past = choice
         self.reason = reason
 
 
 class Decision(Struct, frozen=True):
     """What the client gets of the past, which is nothing if it does not want it; and the rule that decided."""
 
-    shows: WhosePast
+    whose_past: WhosePast
     rule: Rule
 
     @property
     def withholds_replay(self) -> bool:
         """Whether the client does not see the agent's replay: it has the transcript's, or none, since one that resumes
         has the past on the screen, and one that cancels wants none of it."""
-        return self.shows is not WhosePast.AGENT
+        return self.whose_past is not WhosePast.AGENT
 
 
 def decide_by_rule(rule: Rule, *, wants_past: bool = True) -> Decision:
     """The decision by a rule that is known to hold. ``wants_past``: the client asked for the past, as with a load, not
     with a resume that acp-proxy serves. If it only passes one on, the client gets what the agent sends."""
-    return Decision(rule.choice if wants_past else WhosePast.NOTHING, rule)
+    return Decision(rule.whose_past if wants_past else WhosePast.NOTHING, rule)
 
 
 def find_rule(number: object) -> Rule | None:
@@ -87,48 +89,48 @@ def choose_past(
     *,
     fixed_rule: Rule | None = None,
     wants_past: bool = True,
-    cannot_compare: bool = False,
+    comparison_failed: bool = False,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
     argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
-    ``Load.needs_comparison`` is True in every other case.
-    ``fixed_rule``: the rule, if it was known before the comparison: in a turn, handed over, or asked for.
-    ``wants_past``: as for ``decide_by_rule``. ``cannot_compare``: the transcript could not be read, or the comparison
-    was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
+    ``Load.needs_comparison`` is True in every other case. ``fixed_rule``: the rule, if it was known before the
+    comparison: in a turn, handed over, or asked for. ``wants_past``: as for ``decide_by_rule``. ``comparison_failed``:
+    the transcript could not be read, or the comparison was given up. ``is_open_elsewhere``: another process has it open
+    to append; None: not known.
     """
     if fixed_rule is not None:
         rule = fixed_rule
-    elif cannot_compare:
+    elif comparison_failed:
         rule = Rule.UNREADABLE
     elif comparison is None:
         rule = Rule.NOTHING_REPLAYED
     else:
-        rule = _judge(comparison, may_have_queued_prompts=is_open_elsewhere is True)
+        rule = _judge(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
     return decide_by_rule(rule, wants_past=wants_past)
 
 
-def _judge(comparison: Comparison, *, may_have_queued_prompts: bool) -> Rule:
-    """The first rule that fits. ``may_have_queued_prompts``: prompts may wait in another window for the end of a turn.
+def _judge(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:
+    """The first rule that fits. ``may_have_waiting_prompts``: prompts may wait in another window for the end of a turn.
     The agent has not begun with them, so they are not missing.
 
     The agent's replay is the default: where nothing can be decided, nobody may see a worse history than without
     acp-proxy. The transcript's is shown only where it provably has more.
     """
-    if comparison.is_undecided:
-        return Rule.UNDECIDED
+    if comparison.is_too_costly:
+        return Rule.TOO_COSTLY
     # Before any rule about what is missing: an agent that has more than the transcript went on elsewhere, or has
     # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
     if comparison.has_more:
         return Rule.MORE
     text, spans = comparison.text, comparison.place.spans.all_spans
-    incomplete = [turn for turn in _list_counted_turns(text) if _is_part_missing(comparison, spans, turn)]
-    lacks_user_messages = _lacks_user_messages(comparison, may_have_queued_prompts=may_have_queued_prompts)
+    incomplete = [turn for turn in _list_expected_turns(text) if _is_part_missing(comparison, spans, turn)]
+    lacks_user_messages = _lacks_user_messages(comparison, may_have_waiting_prompts=may_have_waiting_prompts)
     if _is_loss_explained(comparison, spans, incomplete, lacks_user_messages=lacks_user_messages):
         return Rule.TAKEN_BACK
-    lacks_thoughts = bool(text.thoughts) and not comparison.has_thoughts
+    lacks_thoughts = bool(text.thought_letters) and not comparison.has_thoughts
     if incomplete or lacks_user_messages or lacks_thoughts or comparison.has_repetition:
         return Rule.LESS
     return Rule.SAME
@@ -141,40 +143,45 @@ def _is_loss_explained(
     turns of which something is missing."""
     text = comparison.text
     missing = [turn for turn in incomplete if _is_all_missing(comparison, spans, turn)]
-    is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
+    is_explained = any(turn <= text.taken_back_turn for turn in missing)  # by a later command or compaction
     if is_explained or _were_taken_back_elsewhere(comparison, missing) or _was_forked_before(comparison, missing):
         return True
     # A compaction that was taken back by the next one, whatever else the agent leaves out.
-    last_compaction = max(comparison.known_compactions, default=0)
-    if any(turn < last_compaction and turn not in comparison.known_compactions for turn in text.compactions.values()):
+    last_compaction = max(comparison.known_compaction_turns, default=0)
+    if any(
+        turn < last_compaction and turn not in comparison.known_compaction_turns
+        for turn in text.compaction_turns.values()
+    ):
         return True
     # A rewind may end in the middle of a turn. What stands before the turn's last words, the agent only leaves out.
-    if any(turn <= text.rewound_at and _is_end_missing(comparison, spans, turn) for turn in incomplete):
+    if any(turn <= text.rewound_turn and _is_end_missing(comparison, spans, turn) for turn in incomplete):
         return True
     turns = range(1, len(text.user_messages) + 1)
-    return lacks_user_messages and any(_is_explained_without_answer(comparison, spans, turn) for turn in turns)
+    return lacks_user_messages and any(_was_unanswered_taken_back(comparison, spans, turn) for turn in turns)
 
 
-def _lacks_user_messages(comparison: Comparison, *, may_have_queued_prompts: bool) -> bool:
+def _lacks_user_messages(comparison: Comparison, *, may_have_waiting_prompts: bool) -> bool:
     """Whether the agent sent fewer user messages than the transcript has."""
     text = comparison.text
     # Agents do not replay commands of their own, so these messages need not be among them.
     commands = sum(1 for index in comparison.place.user_cursor.known_indexes if text.user_messages[index].takes_back)
     expected = sum(
-        1 for user in text.user_messages if not (user.takes_back or (may_have_queued_prompts and user.waits))
+        1 for user in text.user_messages if not (user.takes_back or (may_have_waiting_prompts and user.is_waiting))
     )
     return comparison.user_message_count - commands < expected
 
 
-def _list_counted_turns(text: TranscriptText) -> list[int]:
+def _list_expected_turns(text: TranscriptText) -> list[int]:
     """The numbers of the turns that count: those with an answer, except commands that take something back."""
-    return [turn for turn, user in enumerate(text.user_messages, 1) if not user.takes_back and text.has_answer(turn)]
+    return [turn for turn, user in enumerate(text.user_messages, 1) if not user.takes_back and text.has_reply(turn)]
 
 
 def _is_part_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether any of a turn's words or calls is missing."""
-    start, end = comparison.text.find_span(turn)
-    if any(index not in comparison.place.call_cursor.known_indexes for index in comparison.text.find_calls(turn)):
+    start, end = comparison.text.find_turn_span(turn)
+    if any(
+        index not in comparison.place.call_cursor.known_indexes for index in comparison.text.find_call_indexes(turn)
+    ):
         return True
     last_span = _find_before(spans, start)
     return start < end and (last_span is None or last_span[1] < end)
@@ -182,8 +189,8 @@ def _is_part_missing(comparison: Comparison, spans: list[Span], turn: int) -> bo
 
 def _is_all_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether all of a turn's words and calls are missing."""
-    start, end = comparison.text.find_span(turn)
-    if any(index in comparison.place.call_cursor.known_indexes for index in comparison.text.find_calls(turn)):
+    start, end = comparison.text.find_turn_span(turn)
+    if any(index in comparison.place.call_cursor.known_indexes for index in comparison.text.find_call_indexes(turn)):
         return False
     last_span = _find_before(spans, end - 1)
     return start == end or last_span is None or last_span[1] <= start  # known words may surround a turn without any
@@ -191,10 +198,10 @@ def _is_all_missing(comparison: Comparison, spans: list[Span], turn: int) -> boo
 
 def _is_end_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether the last of a turn's words are missing, or calls after them."""
-    start, end = comparison.text.find_span(turn)
+    start, end = comparison.text.find_turn_span(turn)
     last_span = _find_before(spans, end - 1)
     known_calls = comparison.place.call_cursor.known_indexes
-    missing = [index for index in comparison.text.find_calls(turn) if index not in known_calls]
+    missing = [index for index in comparison.text.find_call_indexes(turn) if index not in known_calls]
     are_calls_missing = any(comparison.text.calls[index].position == end for index in missing)
     return are_calls_missing or (start < end and (last_span is None or last_span[1] < end))
 
@@ -215,32 +222,32 @@ def _were_taken_back_elsewhere(comparison: Comparison, missing: list[int]) -> bo
     is_before_elsewhere = comparison.tail.has_turn
     for turn in range(len(text.user_messages), 0, -1):
         has_user_message = turn - 1 in comparison.place.user_cursor.known_indexes
-        if not has_user_message and not text.has_answer(turn):
+        if not has_user_message and not text.has_reply(turn):
             continue
         if is_before_elsewhere and turn in missing_turns and not has_user_message:
             return True
         is_before_elsewhere = (
-            text.user_messages[turn - 1].is_elsewhere and text.has_answer(turn) and turn not in missing_turns
+            text.user_messages[turn - 1].bypassed_proxy and text.has_reply(turn) and turn not in missing_turns
         )
     return False
 
 
-def _is_explained_without_answer(comparison: Comparison, spans: list[Span], turn: int) -> bool:
+def _was_unanswered_taken_back(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether all of a command's turn, or the user message of a turn without an answer, is missing, and something later
     took it back."""
     text = comparison.text
     is_command = text.user_messages[turn - 1].takes_back
     if turn - 1 in comparison.place.user_cursor.known_indexes or (
-        text.has_answer(turn) and not (is_command and _is_all_missing(comparison, spans, turn))
+        text.has_reply(turn) and not (is_command and _is_all_missing(comparison, spans, turn))
     ):
         return False
-    return turn < text.taken_back_at or (turn == text.taken_back_at and not is_command)
+    return turn < text.taken_back_turn or (turn == text.taken_back_turn and not is_command)
 
 
 def _was_forked_before(comparison: Comparison, missing: list[int]) -> bool:
     """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point. Of a
     turn after that point, the agent does not have the user message either."""
-    copied = [turn for turn in _list_counted_turns(comparison.text) if turn <= comparison.text.forked_at]
+    copied = [turn for turn in _list_expected_turns(comparison.text) if turn <= comparison.text.copied_turn_count]
     missing_copied = [turn for turn in copied if turn in missing]
     has_user_message = any(turn - 1 in comparison.place.user_cursor.known_indexes for turn in missing_copied)
     return (

@@ -17,11 +17,11 @@ from itertools import accumulate, takewhile
 
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.letter_search import Span
-from acp_proxy.comparison.letters import SHORT_TEXT, block_letters, digest, find_shown_call
+from acp_proxy.comparison.letters import SHORT_TEXT_LIMIT, digest, make_substitute_call, read_block_letters
 from acp_proxy.comparison.replay_place import ReplayPlace
-from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
+from acp_proxy.comparison.sent_messages import SentMessage, SentUpdate
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText
+from acp_proxy.comparison.transcript_text import NOT_FINAL_STATUSES, TranscriptText
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
 
@@ -35,9 +35,9 @@ class Comparison:
         self.text = text
         self._mask = mask
         self.place = ReplayPlace(text)
-        self.ids: dict[tuple[str, bytes], str] = {}
-        """By ``UserMessage.key``: the ids of the user's messages in the agent's replay."""
-        self.known_compactions: set[int] = set()
+        self.message_ids: dict[tuple[str, bytes], str] = {}
+        """By ``UserMessage.request_key``: the ids of the user's messages in the agent's replay."""
+        self.known_compaction_turns: set[int] = set()
         """The turns in ``text`` whose compactions the agent sent."""
         self.user_message_count = 0
         """How many user messages the agent sent before the tail, known or not."""
@@ -45,25 +45,25 @@ class Comparison:
         """The agent sent thoughts, known or not."""
         self.has_new_before_tail = False
         """The transcript lacks words or calls from before the tail: the agent knows more, or tells it otherwise."""
-        self.has_new_other_update = False
+        self.has_new_whole_update = False
         """The transcript lacks an update that is compared as a whole: one of an unknown kind, or such as a
         compaction."""
-        self.continues_last = False
+        self.continues_last_words = False
         """The transcript lacks the end of its last words."""
         self.has_repetition = False
         """The agent sent something twice."""
         self.context = ContextMessages(text)
         self.tail = Tail(is_rest_of_turn=self.place.is_cut_at(0))
-        self._before_restart: tuple[Tail, list[ComparedUpdate]] | None = None
+        self._before_restart: tuple[Tail, list[SentUpdate]] | None = None
         """The tail before the first user message came once more, and that message, if the transcript has nothing else
         and nothing of the agent has come since."""
-        self._has_other_user_message = False
+        self._has_unknown_user_message = False
         """The last user message of the tail is nowhere in the transcript."""
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
         self.current_message: SentMessage | None = None
         """The message that is coming in chunks, if any."""
-        self.last_update = ComparedUpdate(b"", "", is_after_agents_answer=False)
+        self.last_update = SentUpdate(b"", "", is_after_agents_answer=False)
         """What came last."""
         self._follows_call = False
         """The last that came is a tool call."""
@@ -78,9 +78,9 @@ class Comparison:
         """
         update = self._mask_as_recorded(update)
         kind = acp.update_kind(update) or ""
-        self.last_update = sent_update = ComparedUpdate(line, kind, is_after_agents_answer, original_line=line)
+        self.last_update = sent_update = SentUpdate(line, kind, is_after_agents_answer, original_line=line)
         compared_by = update_kinds.find(kind).compared_by
-        shown_call = find_shown_call(update) if compared_by is ComparedBy.WORDS else None
+        shown_call = make_substitute_call(update) if compared_by is ComparedBy.WORDS else None
         if compared_by in (ComparedBy.WORDS, ComparedBy.NEUTRAL_WORDS) and shown_call is None:
             self._add_chunk(sent_update, update)
             self._follows_call = False
@@ -95,13 +95,13 @@ class Comparison:
             return self._compare_call(sent_update, update)
         if compared_by is ComparedBy.WHAT_FOLLOWS:
             self.tail.add(sent_update)
-        elif (update_digest := digest(update)) in self.text.other_digests:
-            sent_update.is_somewhere = True
-            self.known_compactions |= (
-                {self.text.compactions[update_digest]} if update_digest in self.text.compactions else set()
+        elif (update_digest := digest(update)) in self.text.whole_update_digests:
+            sent_update.is_in_transcript = True
+            self.known_compaction_turns |= (
+                {self.text.compaction_turns[update_digest]} if update_digest in self.text.compaction_turns else set()
             )
         else:
-            self.has_new_other_update = True
+            self.has_new_whole_update = True
             self.tail.add(sent_update)
         return None
 
@@ -114,12 +114,12 @@ class Comparison:
             return self._compare_user_message(message)
         if message.role is Role.THOUGHT:
             self.has_thoughts = self._is_in_thoughts = True
-            is_known = message.is_known_alone = self.place.search.find_thought(message.letters)
+            is_known = message.is_known_without_reply = self.place.search.move_past_thought(message.letters)
             if self.tail.user_message_count or not is_known:
-                is_first = self._is_first_thought
+                is_first = self._is_thought_surely_new
                 for update in message.updates:
-                    update.needs_no_answer = is_first
-                self.tail.add(*self._cut_known_thought(message))
+                    update.is_new_without_reply = is_first
+                self.tail.add(*self._take_new_thought(message))
             return is_known
         return self._compare_words(message)
 
@@ -136,14 +136,14 @@ class Comparison:
     # --- what was found
 
     @property
-    def is_undecided(self) -> bool:
+    def is_too_costly(self) -> bool:
         """Whether nothing can be decided: the transcript is too long, or the search was given up."""
         return self.text.is_too_long or self.place.search.is_exhausted
 
     @property
     def has_more(self) -> bool:
         """Whether the agent sent something that the transcript lacks, apart from the tail."""
-        return self.has_new_before_tail or self.has_new_other_update or self.continues_last
+        return self.has_new_before_tail or self.has_new_whole_update or self.continues_last_words
 
     @property
     def may_restart(self) -> bool:
@@ -159,34 +159,37 @@ class Comparison:
     @property
     def _has_reached_end(self) -> bool:
         """Whether the replay has come to the end of the transcript."""
-        position, end = self.place.position, len(self.text.words)  # agents leave out what they say outside turns
+        position, end = (
+            self.place.position,
+            len(self.text.agent_letters),
+        )  # agents leave out what they say outside turns
         return self.place.user_cursor.next_index == len(self.text.user_messages) and (
-            position == end or self.text.are_remarks(position, end)
+            position == end or self.text.are_unprompted(position, end)
         )
 
     @property
-    def is_in_middle(self) -> bool:
+    def is_replay_incomplete(self) -> bool:
         """Whether the tail has a user message, though the replay has not come to the end of the transcript: if that
         goes on, the message is context."""
         return self.tail.user_message_count > 0 and not self._has_reached_end
 
-    def is_after_past(self, *, is_open_elsewhere: bool | None) -> bool:
+    def has_sent_whole_past(self, *, others_may_append: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message.
 
-        ``is_open_elsewhere``: as for ``find_new``. If that turn runs there, its end goes there."""
+        ``others_may_append``: as for ``find_new``. If that turn runs there, its end goes there."""
         text, message = self.text, self.current_message
         is_user = message is not None and message.role is Role.USER
-        is_interrupted = text.is_unfinished and not is_open_elsewhere
+        is_interrupted = text.is_last_prompt_open and not others_may_append
         return self._has_reached_end and not (
-            is_interrupted or self.place.is_in_answer or self.tail.user_message_count or is_user
+            is_interrupted or self.place.is_before_reply or self.tail.user_message_count or is_user
         )
 
-    def find_rest(self, message: SentMessage) -> list[bytes] | None:
+    def find_new_part(self, message: SentMessage) -> list[bytes] | None:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
         any other message."""
         span = self.place.find_continued(message.letters) if self.text.is_interrupted else None
-        new_part = self._cut_known(message, span) if span is not None else None
+        new_part = self._find_new_part(message, span) if span is not None else None
         return None if new_part is None else [update.line for update in new_part]
 
     def split_tail(self) -> tuple[list[bytes], list[bytes]]:
@@ -200,17 +203,17 @@ class Comparison:
         new_updates, undecided = self._split_tail()
         return [update.line for update in new_updates], [update.line for update in undecided]
 
-    def find_undecided(self) -> list[ComparedUpdate]:
+    def find_undecided(self) -> list[SentUpdate]:
         """The updates of the second part of ``split_tail``."""
         return self._split_tail()[1]
 
-    def _split_tail(self) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
+    def _split_tail(self) -> tuple[list[SentUpdate], list[SentUpdate]]:
         answer_may_follow = (
-            self.place.is_in_answer and not self.place.spans.all_spans and not self.place.call_cursor.known_indexes
+            self.place.is_before_reply and not self.place.spans.all_spans and not self.place.call_cursor.known_indexes
         )
         return self.tail.split(answer_may_follow=answer_may_follow)
 
-    def find_new(self, *, is_open_elsewhere: bool | None = None) -> list[bytes]:
+    def find_new(self, *, others_may_append: bool | None = None) -> list[bytes]:
         """The lines of the tail to record.
 
         - If the transcript is empty, all.
@@ -219,38 +222,38 @@ class Comparison:
         - Of what comes before that, such as the first ``words``: all if it is the answer that the transcript's last
           turn lacks; else only what came after the agent's answer to the load and is nowhere in the transcript.
 
-        ``is_open_elsewhere``: whether another process can append to the transcript. The turn may be running there, and
+        ``others_may_append``: whether another process can append to the transcript. The turn may be running there, and
         that process records its end. None if that is not known: then a turn with a part of its answer is not completed.
         """
-        if self.is_undecided:
+        if self.is_too_costly:
             return []
-        return self.tail.find_new(is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere)
+        return self.tail.find_new(is_all_new=self.text.is_empty, others_may_append=others_may_append)
 
-    def forget_tail(self) -> None:
+    def drop_tail(self) -> None:
         """Hold no more of what was new: it is recorded."""
         self.tail = Tail()
 
     @property
-    def tail_needs_no_answer(self) -> bool:
+    def is_tail_new_without_reply(self) -> bool:
         """Whether the tail has something that is new although the agent has said nothing after it: a user message, or
         a thought."""
-        return self.tail.needs_no_answer
+        return self.tail.has_new_without_reply
 
     @property
     def is_surely_new(self) -> bool:
         """Whether what is coming is new, whatever the agent sends next. For example, it has sent all of the
         transcript's last turn, and now sends a user message that the transcript lacks, or what follows one."""
         message = self.current_message
-        if message is not None and message.role is Role.THOUGHT and self._is_first_thought:
+        if message is not None and message.role is Role.THOUGHT and self._is_thought_surely_new:
             return True
-        if self.place.is_in_answer or message is None or message.role is not Role.USER:
-            return self._has_sure_turn and not (self.place.is_in_answer or self.place.is_in_turn)
+        if self.place.is_before_reply or message is None or message.role is not Role.USER:
+            return self._has_surely_new_turn and not (self.place.is_before_reply or self.place.is_inside_turn)
         may_be_context = self.context.may_begin(message.letters, follows_call=message.follows_call)
-        if may_be_context or self.place.is_in_turn:
+        if may_be_context or self.place.is_inside_turn:
             return False
         last_index = max(0, self.place.user_cursor.next_index - 1)
         may_be_known = any(
-            form.startswith(message.letters) for user in self.text.user_messages[last_index:] for form in user.forms
+            form.startswith(message.letters) for user in self.text.user_messages[last_index:] for form in user.variants
         )
         return self.place.may_be_at_end and not (
             may_be_known
@@ -259,7 +262,7 @@ class Comparison:
         )
 
     @property
-    def _is_first_thought(self) -> bool:
+    def _is_thought_surely_new(self) -> bool:
         """Whether a thought that comes now is new, whatever follows: the agent has nothing of the turn to which the
         replay has come, nor of those after it, in the transcript."""
         last_user = (
@@ -268,24 +271,26 @@ class Comparison:
             else None
         )
         return (
-            last_user is not None and self.tail.completes_turn and last_user.thought_position == len(self.text.thoughts)
+            last_user is not None
+            and self.tail.completes_turn
+            and last_user.thought_position == len(self.text.thought_letters)
         )
 
     @property
-    def _has_sure_turn(self) -> bool:
+    def _has_surely_new_turn(self) -> bool:
         """Whether nothing known can follow what is new in the tail."""
-        return self.tail.needs_no_answer and self.place.may_be_at_end
+        return self.tail.has_new_without_reply and self.place.may_be_at_end
 
     # --- messages, from their chunks
 
-    def _add_chunk(self, sent_update: ComparedUpdate, update: object) -> None:
+    def _add_chunk(self, sent_update: SentUpdate, update: object) -> None:
         message_id = acp.text(update, "messageId")
         message = self.current_message
         if message is None or (message.kind, message.message_id) != (sent_update.kind, message_id):
             self.end_message()
             message = self._begin_message(sent_update, message_id)
-        letters = block_letters(acp.member(update, "content"))
-        may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT_TEXT
+        letters = read_block_letters(acp.member(update, "content"))
+        may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT_TEXT_LIMIT
         if may_be_whole and (self.text.has_message(letters, self.place.position) or self._is_known_warning(letters)):
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._begin_message(sent_update, message_id)
@@ -295,7 +300,7 @@ class Comparison:
             message = self._begin_message(sent_update, message_id)
         if message.chunks and message.span is not None:
             start, end = message.span
-            message.span = (start, end + len(letters)) if self.text.words.startswith(letters, end) else None
+            message.span = (start, end + len(letters)) if self.text.agent_letters.startswith(letters, end) else None
             if message.span is None and self.text.ends_message(end):  # a new message follows a known one
                 self.end_message()
                 message = self._begin_message(sent_update, message_id)
@@ -303,15 +308,15 @@ class Comparison:
         message.size += len(letters)
         message.updates.append(sent_update)
 
-    def _begin_message(self, sent_update: ComparedUpdate, message_id: str | None) -> SentMessage:
+    def _begin_message(self, sent_update: SentUpdate, message_id: str | None) -> SentMessage:
         follows_call = self._follows_call
         self.current_message = SentMessage(sent_update.kind, message_id, follows_call=follows_call)
         return self.current_message
 
     def _is_whole_user_message(self, message: SentMessage, following: str) -> bool:
         """Whether a user message is complete before this chunk, which begins another one."""
-        is_context = self.context.has_form(message.letters, follows_call=message.follows_call)
-        is_before_context = self.context.has_form(following, follows_call=False)
+        is_context = self.context.looks_like_context(message.letters, follows_call=message.follows_call)
+        is_before_context = self.context.looks_like_context(following, follows_call=False)
         return is_context or is_before_context or self.place.user_cursor.is_whole(message.letters, following)
 
     # --- the agent's words
@@ -319,25 +324,28 @@ class Comparison:
     def _compare_words(self, message: SentMessage) -> bool:
         """Take a whole message of the agent. Returns whether the transcript has it, at its end or where it goes on."""
         letters = message.letters
-        if (span := self.place.find_span(letters)) is not None:
+        if (span := self.place.find_words(letters)) is not None:
             return self._compare_known_words(message, span)
-        if (spans := self.place.find_chunk_spans(message) or self.place.find_joined(message)) is not None:
+        if (spans := self.place.find_chunk_spans(message) or self.place.find_joined_messages(message)) is not None:
             self._move_to_words(spans)
             return True
         # After a user message that is new, the same words are the answer to that.
-        if not self.tail.user_message_count and (span := self.place.find_passed_remark(letters)) is not None:
+        if not self.tail.user_message_count and (span := self.place.find_passed_unprompted(letters)) is not None:
             self.place.spans.add(span)
             return True
         if self._repeats_last(letters):
             self.has_repetition = True
             return True
         repeated_count = sum(
-            1 for _ in takewhile(lambda chunk: len(chunk) >= SHORT_TEXT and self._repeats_last(chunk), message.chunks)
+            1
+            for _ in takewhile(
+                lambda chunk: len(chunk) >= SHORT_TEXT_LIMIT and self._repeats_last(chunk), message.chunks
+            )
         )
         if repeated_count:
             self.has_repetition = True
             return repeated_count == len(message.chunks) or self._compare_words(message.drop_first(repeated_count))
-        if self._compare_beginning(message):
+        if self._try_take_beginning(message):
             return False
         if (last_words := self.place.find_last_words(message)) is not None:
             self.has_new_before_tail = True
@@ -347,10 +355,10 @@ class Comparison:
 
     def _compare_known_words(self, message: SentMessage, span: Span) -> bool:
         """Take a message that the transcript has after the place of the replay. Returns whether it is that one."""
-        has_place = self.place.user_cursor.has_begun and not self.place.is_in_answer and self.place.may_be_at_end
+        has_place = self.place.user_cursor.has_begun and not self.place.is_before_reply and self.place.may_be_at_end
         is_greeting = span[1] <= self._first_user_message_position or self._is_known_warning(message.letters)
         is_said_again = is_greeting or self.text.has_earlier_message(message.letters, span[0])
-        if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
+        if self._has_surely_new_turn and is_said_again and not self.place.continues_turn(span):
             self.place.spans.add(span)
             # An answer may say the same as an earlier one.
             if not is_greeting and not message.updates[0].is_after_agents_answer:
@@ -367,22 +375,22 @@ class Comparison:
         letters = message.letters
         continued_span = self.place.find_continued(letters)
         if continued_span is not None:
-            new_part = self._cut_known(message, continued_span)
+            new_part = self._find_new_part(message, continued_span)
             self._move_to_words([continued_span])
             if new_part is not None:
                 self._add_new(*new_part)
                 return False
-            self.continues_last = True
-        is_somewhere = continued_span is not None or self.place.search.has_words(letters)
+            self.continues_last_words = True
+        is_in_transcript = continued_span is not None or self.place.search.has_words(letters)
         for update in message.updates:
-            update.is_somewhere = is_somewhere
-        self._add_new(*message.updates, is_repetition=self.place.is_in_answer and self.text.has_message(letters, 0))
+            update.is_in_transcript = is_in_transcript
+        self._add_new(*message.updates, is_repetition=self.place.is_before_reply and self.text.has_message(letters, 0))
         return False
 
     @property
     def _first_user_message_position(self) -> int:
         """The end of what the agent said before the first user message."""
-        return self.text.find_span(0)[1] if self.text.user_messages else 0
+        return self.text.find_turn_span(0)[1] if self.text.user_messages else 0
 
     def _is_known_warning(self, letters: str) -> bool:
         """Whether the agent said this before the first user message. Agents greet and warn in the same words in each
@@ -394,16 +402,18 @@ class Comparison:
         if self.tail.has_new or self.tail.user_message_count or not self.place.user_cursor.has_begun:
             return False
         position = self.place.position
-        return self.text.words.endswith(letters, 0, position) and self.text.begins_message(position - len(letters))
+        return self.text.agent_letters.endswith(letters, 0, position) and self.text.begins_message(
+            position - len(letters)
+        )
 
-    def _compare_beginning(self, message: SentMessage) -> bool:
+    def _try_take_beginning(self, message: SentMessage) -> bool:
         """Whether the first chunks are a known message and the others a new one. If so, takes both."""
-        span = self.place.find_span(message.chunks[0]) if len(message.chunks) > 1 else None
+        span = self.place.find_words(message.chunks[0]) if len(message.chunks) > 1 else None
         if span is None:
             return False
         (start, end), count = span, 1
         last_end = (end, 1) if self.text.ends_message(end) else None
-        while count < len(message.chunks) and self.text.words.startswith(message.chunks[count], end):
+        while count < len(message.chunks) and self.text.agent_letters.startswith(message.chunks[count], end):
             end, count = end + len(message.chunks[count]), count + 1
             if self.text.ends_message(end):
                 last_end = end, count  # the last such place: the next message may begin like another one
@@ -422,23 +432,25 @@ class Comparison:
         the replay begins. What comes before that is a greeting or a warning, unless it is a turn."""
         self.has_new_before_tail |= self.tail.has_turn if is_first_user_message else self.tail.has_new
         self.user_message_count += self.tail.user_message_count
-        self.tail.begin(is_rest_of_turn=self.place.is_cut_at(self.place.position), completes_turn=completes_turn)
-        self._has_other_user_message = False
-        self.context.end_tail()
+        self.tail.begin_next(is_rest_of_turn=self.place.is_cut_at(self.place.position), completes_turn=completes_turn)
+        self._has_unknown_user_message = False
+        self.context.confirm_suspected()
 
-    def _cut_known(self, message: SentMessage, span: Span) -> list[ComparedUpdate] | None:
+    def _find_new_part(self, message: SentMessage, span: Span) -> list[SentUpdate] | None:
         """What follows a message's letters that are in the transcript, if these are the end of a turn that was cut."""
-        return message.cut_after(span[1] - span[0]) if self.place.is_cut_at(span[1]) else None
+        return message.without_first_letters(span[1] - span[0]) if self.place.is_cut_at(span[1]) else None
 
-    def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
+    def _take_new_thought(self, message: SentMessage) -> list[SentUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
-        last_thought = self.text.last_thought if self.text.is_unfinished and not self.tail.user_message_count else ""
+        last_thought = (
+            self.text.last_thought_letters if self.text.is_last_prompt_open and not self.tail.user_message_count else ""
+        )
         is_begun = (
             bool(last_thought)
             and message.letters.startswith(last_thought)
             and self.place.user_cursor.next_index in (0, len(self.text.user_messages))
         )
-        new_part = message.cut_after(len(last_thought)) if is_begun else None
+        new_part = message.without_first_letters(len(last_thought)) if is_begun else None
         if new_part is None:
             return message.updates
         updates = message.updates[len(message.updates) - len(new_part) :]
@@ -446,7 +458,7 @@ class Comparison:
             update.line = new_update.line
         return updates
 
-    def _add_new(self, *updates: ComparedUpdate, is_repetition: bool = False) -> None:
+    def _add_new(self, *updates: SentUpdate, is_repetition: bool = False) -> None:
         """``is_repetition``: the transcript has the whole message earlier. Agents warn in the same words in each load;
         nobody gives one answer in the words of another."""
         before_restart, self._before_restart = self._before_restart, None
@@ -455,9 +467,9 @@ class Comparison:
             earlier_tail.add_turn(user_updates, self.tail)
             self.tail, self.has_repetition = earlier_tail, False
             self.place.user_cursor.has_restarted = False
-        if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
+        if self.place.is_before_reply and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
-            self.tail.follow_rewording()
+            self.tail.note_rewording()
             return
         self.tail.add_new(*updates)
 
@@ -479,17 +491,17 @@ class Comparison:
                 self._before_restart = copy(self.tail), message.updates
         if user_index is None:
             if self.tail.follows_rewording and self.place.may_be_at_end:  # no turn follows in the transcript
-                self.place.leave_answer()
+                self.place.pass_reply()
             self.context.suspect(message.letters)
-            self._has_other_user_message = self.text.find_user_message(message.letters, 0) is None
+            self._has_unknown_user_message = self.text.find_user_message(message.letters, 0) is None
             self.tail.add_user_message(*message.updates)
             return False
-        self._find_context_before(message, user_index)
+        self._note_context_before(message, user_index)
         message.is_repeated = user_index in self.place.user_cursor.known_indexes
         self._move_to_user_message(user_index, message.letters)
-        message.is_known_alone = not self.place.has_words_left(self.place.user_cursor.next_index)
-        if (key := self.text.user_messages[user_index].key) is not None and message.message_id is not None:
-            self.ids[key] = message.message_id
+        message.is_known_without_reply = not self.place.has_words_left(self.place.user_cursor.next_index)
+        if (key := self.text.user_messages[user_index].request_key) is not None and message.message_id is not None:
+            self.message_ids[key] = message.message_id
         self._compare_user_messages_after(message, self.place.user_cursor.find_end(message, user_index))
         return True
 
@@ -513,7 +525,7 @@ class Comparison:
                 self._move_to_user_message(user_index, following)
                 position += size
                 continue
-            if (known_position := self._find_known_after(message, position)) is not None:
+            if (known_position := self._find_known_position(message, position)) is not None:
                 self.context.add(message.letters[position:known_position])
                 position = known_position
                 continue
@@ -522,7 +534,7 @@ class Comparison:
             self.tail.add_user_message(*message.find_updates_after(position))
             return
 
-    def _find_known_after(self, message: SentMessage, position: int) -> int | None:
+    def _find_known_position(self, message: SentMessage, position: int) -> int | None:
         """Where the next chunk begins that is a user message of the transcript; what stands before it is context."""
         starts = zip(accumulate(map(len, message.chunks), initial=0), message.chunks, strict=False)
         return next(
@@ -534,9 +546,9 @@ class Comparison:
             None,
         )
 
-    def _find_context_before(self, message: SentMessage, user_index: int) -> None:
+    def _note_context_before(self, message: SentMessage, user_index: int) -> None:
         """The chunks before the one that is this user message of the transcript are context."""
-        forms = self.text.user_messages[user_index].forms
+        forms = self.text.user_messages[user_index].variants
         context_chunks = [*takewhile(lambda letters: letters not in forms, message.chunks)]
         if len(context_chunks) < len(message.chunks):
             self.context.add("".join(context_chunks))
@@ -546,15 +558,15 @@ class Comparison:
         if self.place.goes_back_to(user_index):
             self.has_repetition = True
             self.place.restart()
-            self.tail.restart()
-            self.context.restart()
+            self.tail.drop_call_ends()
+            self.context.drop_suspected()
         is_first = not self.place.user_cursor.has_begun
         if is_first:
             self.tail.keep_greeting()
         self.place.move_to_user_message(user_index, letters)
         self._is_in_thoughts = False
         self.user_message_count += 1
-        completes_turn = self.place.user_cursor.next_index > self.text.last_answered
+        completes_turn = self.place.user_cursor.next_index > self.text.last_replied_turn
         self._begin_tail(is_first_user_message=is_first, completes_turn=completes_turn)
 
     def _is_last_user_message_again(self, message: SentMessage) -> bool:
@@ -563,21 +575,21 @@ class Comparison:
             return False
         last_user = self.text.user_messages[self.place.user_cursor.next_index - 1]
         is_next = (
-            self.place.position == last_user.start
-            and self.place.call_cursor.last_index < last_user.call_index
+            self.place.position == last_user.turn_start
+            and self.place.call_cursor.last_index < last_user.first_call_index
             and not self._is_in_thoughts
         )
-        return is_next and message.letters in last_user.forms
+        return is_next and message.letters in last_user.variants
 
     # --- tool calls
 
-    def _compare_call(self, sent_update: ComparedUpdate, update: object) -> int | None:
+    def _compare_call(self, sent_update: SentUpdate, update: object) -> int | None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return None
         may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
-        is_new_turn = self._has_other_user_message and self.place.may_be_at_end and not self.place.is_in_answer
-        call_index = self.place.call_cursor.find_index(
+        is_new_turn = self._has_unknown_user_message and self.place.may_be_at_end and not self.place.is_before_reply
+        call_index = self.place.call_cursor.match_call(
             id,
             title,
             self.place.user_cursor.next_index,
@@ -586,17 +598,17 @@ class Comparison:
             is_new_turn=may_begin and is_new_turn,
         )
         if call_index is None:
-            sent_update.is_somewhere = id in self.text.calls_by_id
+            sent_update.is_in_transcript = id in self.text.calls_by_id
             self._add_new(sent_update)
             return None
         known_call = self.text.calls[call_index]
-        has_new_end = known_call.status in UNFINISHED and status not in UNFINISHED
+        has_new_end = known_call.status in NOT_FINAL_STATUSES and status not in NOT_FINAL_STATUSES
         self.place.move_to_call(call_index, with_new_end=has_new_end)
         self._begin_tail()
         if has_new_end:
             if known_call.id != id:  # some agents give calls new ids in each replay
                 with suppress(ValueError, KeyError):
                     sent_update.line = acp.with_text(sent_update.line, known_call.id, "params", "update", "toolCallId")
-            sent_update.ends_call = known_call.is_over
+            sent_update.ends_call = known_call.is_turn_over
             self.tail.add_call_end(sent_update)
         return call_index

@@ -18,7 +18,7 @@ _SESSION_BEGINS = ("<session_context>", "<hook_context>")
 _OUTPUT_BEGINS = "[FunctionResponse:"
 
 
-def has_form(letters: str, *, follows_call: bool) -> bool:
+def has_context_form(letters: str, *, follows_call: bool) -> bool:
     """Whether a user message says by its form that it is context. ``follows_call``: a tool call came directly before.
 
     ``letters``: the message, without white space."""
@@ -40,11 +40,11 @@ class ContextMessages:
         """A user message that the transcript lacks: it is context if something known follows."""
         self._suspected.append(message)
 
-    def restart(self) -> None:
+    def drop_suspected(self) -> None:
         """The agent begins its replay once more: what it has sent last may be new, and comes again."""
         self._suspected.clear()
 
-    def end_tail(self) -> None:
+    def confirm_suspected(self) -> None:
         """Something known follows."""
         for message in self._suspected:
             self.add(message)
@@ -59,12 +59,14 @@ class ContextMessages:
     def is_context(self, message: str, *, follows_call: bool) -> bool:
         """Whether this whole message is context. ``follows_call``: a tool call came directly before."""
         index = bisect_left(self._known_context, message)
-        return self._known_context[index : index + 1] == [message] or self.has_form(message, follows_call=follows_call)
+        return self._known_context[index : index + 1] == [message] or self.looks_like_context(
+            message, follows_call=follows_call
+        )
 
-    def has_form(self, letters: str, *, follows_call: bool) -> bool:
+    def looks_like_context(self, letters: str, *, follows_call: bool) -> bool:
         """Whether this message, or a chunk of one, says by its form that it is context. ``follows_call``: as for
         ``is_context``. A user who pastes context into a prompt has typed it."""
-        return has_form(letters, follows_call=follows_call) and self._text.find_user_message(letters, 0) is None
+        return has_context_form(letters, follows_call=follows_call) and self._text.find_user_message(letters, 0) is None
 
     def may_begin(self, message: str, *, follows_call: bool) -> bool:
         """Whether context may begin like this. ``follows_call``: as for ``is_context``."""

@@ -1,5 +1,5 @@
 """Sorts what an agent sends after its answer to a load and before the next prompt: what the client has seen, and what
-is new. ``replay_in_turn`` sorts what comes after that prompt.
+is new. ``updates_in_turn`` sorts what comes after that prompt.
 
 Agents answer before their replay is complete. gemini sends one message of the history, answers, and sends the rest. It
 must not be shown after the transcript, nor recorded a second time. But swallowing what is new is worse than showing
@@ -9,8 +9,8 @@ that is certain.
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import Span
-from acp_proxy.comparison.letters import digest, find_shown_call
-from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
+from acp_proxy.comparison.letters import digest, make_substitute_call
+from acp_proxy.comparison.sent_messages import SentMessage, SentUpdate
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
 
@@ -29,14 +29,14 @@ class LateUpdates:
         withholds_replay: bool,
         wants_past: bool = True,
         agent_has_only_part: bool = False,
-        is_open_elsewhere: bool | None = None,
+        others_may_append: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer. With ``withholds_replay`` and ``wants_past``,
         this ends its last message.
 
         ``withholds_replay``: the client does not see the agent's replay, such as because it has the transcript.
         ``wants_past``: the client asked for the past. ``agent_has_only_part``: the agent's session began with a
-        handover, so it does not have the turns that follow in the transcript. ``is_open_elsewhere``: as for
+        handover, so it does not have the turns that follow in the transcript. ``others_may_append``: as for
         ``Comparison.find_new``.
         """
         self._comparison = comparison
@@ -44,8 +44,8 @@ class LateUpdates:
         self._withholds_replay = withholds_replay
         self._wants_past = wants_past
         self._agent_has_only_part = agent_has_only_part
-        self._is_open_elsewhere = is_open_elsewhere
-        self._waiting_updates: list[ComparedUpdate] = []
+        self._others_may_append = others_may_append
+        self._waiting_updates: list[SentUpdate] = []
         self._size = 0
         if withholds_replay and wants_past:
             # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
@@ -73,7 +73,7 @@ class LateUpdates:
         too, until all of the transcript has come."""
         if self._wants_past or not self._is_replay:
             return lines
-        return lines if self._comparison.is_after_past(is_open_elsewhere=self._is_open_elsewhere) else []
+        return lines if self._comparison.has_sent_whole_past(others_may_append=self._others_may_append) else []
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
@@ -81,7 +81,7 @@ class LateUpdates:
         call_index = comparison.add(line, update, is_after_agents_answer=True)
         message = comparison.current_message
         if previous_message is not None and message is not previous_message:
-            self._end_message(previous_message)
+            self._drop_if_seen(previous_message)
         self._waiting_updates.append(sent_update := comparison.last_update)
         self._size += len(line)
         if self._size > UNDECIDED_LIMIT:
@@ -89,24 +89,24 @@ class LateUpdates:
         if kind in update_kinds.NEUTRAL:
             # Agents add context to these, so they prove nothing: they share the fate of the agent's next words. A user
             # message after the transcript's last turn is new whatever follows, so nobody has to wait for that.
-            may_be_shown = self._was_shown or comparison.may_restart
+            may_be_shown = self._client_saw_past or comparison.may_restart
             return [] if may_be_shown and not comparison.is_surely_new else self._take_waiting()
-        if kind in update_kinds.CALLS or find_shown_call(update) is not None:
+        if kind in update_kinds.V1_CALLS or make_substitute_call(update) is not None:
             return self._sort_call(sent_update, is_known=call_index is not None)
         if message is not None and message.role is Role.AGENT:
             return self._sort_words(message)
-        is_known = digest(update) in self._text.other_digests
+        is_known = digest(update) in self._text.whole_update_digests
         return self._drop() if is_known and self._withholds_replay else self._take_waiting()
 
-    def _end_message(self, message: SentMessage) -> None:
+    def _drop_if_seen(self, message: SentMessage) -> None:
         """This message is complete. If the client has seen it, so it has what came before or in it."""
         if message.role is Role.AGENT and not message.is_new:
             self._drop()
-        if self._has_seen(message):
+        if self._client_saw_message(message):
             self._drop_known()
 
-    def _sort_call(self, sent_update: ComparedUpdate, *, is_known: bool) -> list[bytes]:
-        if not is_known or not self._was_shown:
+    def _sort_call(self, sent_update: SentUpdate, *, is_known: bool) -> list[bytes]:
+        if not is_known or not self._client_saw_past:
             return self._take_waiting()
         self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
         has_new_end = self._comparison.tail.completes_turn and self._wants_past
@@ -115,21 +115,21 @@ class LateUpdates:
     def _sort_words(self, message: SentMessage) -> list[bytes]:
         """The lines to send now that a message of the agent has come so far."""
         place = self._comparison.place
-        if not message.is_new and (span := place.set_span(message)) is not None and self._has_shown(span):
+        if not message.is_new and (span := place.ensure_span(message)) is not None and self._client_saw_span(span):
             return []  # word for word what the client saw next, so far
-        new_part = self._comparison.find_rest(message) if self._withholds_replay and not message.is_new else None
+        new_part = self._comparison.find_new_part(message) if self._withholds_replay and not message.is_new else None
         was_new, message.is_new = message.is_new, True
         if new_part is not None:  # the client has seen how this message begins, and what came with it
             self._take_waiting()
             return new_part
-        if self._was_shown and place.skip_answer(message):
+        if self._client_saw_past and place.skip_reply(message):
             return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
         # Other words than the transcript's answer, with known turns after it. If one of them follows, these were that
         # answer, which the client has seen in its own words; if nothing follows, they are new.
-        self._is_reworded = self._was_shown and place.is_before_known_turn and not self._agent_has_only_part
+        self._is_reworded = self._client_saw_past and place.is_before_known_turn and not self._agent_has_only_part
         if self._is_reworded:
             return []
-        if self._was_shown and not was_new:
+        if self._client_saw_past and not was_new:
             self._drop_known(incoming_count=len(message.updates))
         return self._take_waiting()
 
@@ -137,27 +137,27 @@ class LateUpdates:
         message = self._comparison.current_message
         is_shown = message is not None and message.role is Role.AGENT and not message.is_new
         self._comparison.end_message()
-        if message is not None and self._has_seen(message):
+        if message is not None and self._client_saw_message(message):
             self._drop_known()
             return self._take_waiting()
         # Without words of the agent after them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message that the transcript lacks.
-        is_neutral = self._was_shown and (message is None or message.role is not Role.AGENT)
-        if is_neutral and self._comparison.tail_needs_no_answer:
+        is_neutral = self._client_saw_past and (message is None or message.role is not Role.AGENT)
+        if is_neutral and self._comparison.is_tail_new_without_reply:
             self._drop_known()
             return self._take_waiting()
         return self._drop() if is_shown or (is_neutral and not self._is_reworded) else self._take_waiting()
 
     @property
-    def _was_shown(self) -> bool:
+    def _client_saw_past(self) -> bool:
         """Whether the client has seen what the agent replays: in the transcript, or because it comes once more."""
         return self._withholds_replay or self._comparison.place.user_cursor.has_restarted
 
-    def _has_seen(self, message: SentMessage) -> bool:
+    def _client_saw_message(self, message: SentMessage) -> bool:
         """Whether the client has seen a user message or a thought that is complete, whatever follows it."""
-        return message.is_repeated or ((message.is_known_alone or message.is_context) and self._was_shown)
+        return message.is_repeated or ((message.is_known_without_reply or message.is_context) and self._client_saw_past)
 
-    def _has_shown(self, span: Span) -> bool:
+    def _client_saw_span(self, span: Span) -> bool:
         return self._withholds_replay or self._comparison.place.spans.has_sent_earlier(span)
 
     def _drop(self) -> list[bytes]:
@@ -177,6 +177,6 @@ class LateUpdates:
         self._size, self._is_reworded = 0, False
         return [*map(self._choose_line, updates)]
 
-    def _choose_line(self, update: ComparedUpdate) -> bytes:
+    def _choose_line(self, update: SentUpdate) -> bytes:
         """The line to send, with the call id that the client knows."""
         return update.line if self._withholds_replay else update.original_line

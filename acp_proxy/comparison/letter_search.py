@@ -8,7 +8,7 @@ however they were cut, so one search finds them. Nothing else is ignored: other 
 from bisect import bisect_right
 from operator import itemgetter
 
-from acp_proxy.comparison.letters import SHORT_TEXT
+from acp_proxy.comparison.letters import SHORT_TEXT_LIMIT
 from acp_proxy.comparison.transcript_text import TranscriptText
 
 Span = tuple[int, int]
@@ -20,7 +20,7 @@ _SEARCH_COST = 256
 """The least that one search costs, in letters, however near its result is."""
 
 
-class Search:
+class LetterSearch:
     """The searches of one comparison, with their budget."""
 
     def __init__(self, text: TranscriptText) -> None:
@@ -35,7 +35,7 @@ class Search:
 
         A short text must stand exactly at the position, or at the beginning of a message.
         """
-        words = self._text.words
+        words = self._text.agent_letters
         if words.startswith(letters, position):
             return position, position + len(letters)
         while self._budget > 0:
@@ -43,17 +43,17 @@ class Search:
             self._budget -= (start if start >= 0 else len(words)) - position + len(letters) + _SEARCH_COST
             if start < 0:
                 return None
-            if len(letters) >= SHORT_TEXT or self._text.begins_message(start):
+            if len(letters) >= SHORT_TEXT_LIMIT or self._text.begins_message(start):
                 return start, start + len(letters)
             position = start + 1
         self.is_exhausted = True
         return None
 
-    def find_thought(self, letters: str) -> bool:
+    def move_past_thought(self, letters: str) -> bool:
         """Whether the transcript has these thoughts after the last known ones. False if the budget is spent."""
         if self._thought_budget <= 0:
             return False
-        thoughts, position = self._text.thoughts, self._thought_position
+        thoughts, position = self._text.thought_letters, self._thought_position
         start = thoughts.find(letters, position)
         self._thought_budget -= (start if start >= 0 else len(thoughts)) - position + len(letters) + _SEARCH_COST
         self._thought_position = start + len(letters) if start >= 0 else position
@@ -68,8 +68,8 @@ class Search:
         if self._budget <= 0:
             self.is_exhausted = True
             return False
-        self._budget -= len(self._text.words) + _SEARCH_COST
-        return letters in self._text.words
+        self._budget -= len(self._text.agent_letters) + _SEARCH_COST
+        return letters in self._text.agent_letters
 
 
 def merge_spans(spans: list[Span]) -> list[Span]:
@@ -110,7 +110,7 @@ class SentSpans:
         """The agent begins its replay once more."""
         self._earlier, self._current = merge_spans([*self._earlier, *self._current]), []
 
-    def has_sent(self, span: Span) -> bool:
+    def contains(self, span: Span) -> bool:
         """Whether the current replay has all of these letters."""
         index = bisect_right(self._current, span[0], key=itemgetter(0)) - 1
         return index >= 0 and self._current[index][1] >= span[1]

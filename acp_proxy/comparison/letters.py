@@ -10,9 +10,9 @@ import orjson
 
 from acp_proxy.protocol import acp, jsonrpc
 
-SHORT_TEXT = 16
+SHORT_TEXT_LIMIT = 16
 """A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
-NO_LETTER = "\0"
+DIGEST_MARK = "\0"
 """Stands around the digest that is taken for the letters of a block without text."""
 _SIXTEEN_DIGITS = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -22,20 +22,20 @@ def fold_letters(text: str) -> str:
     return "".join(text.split())
 
 
-def block_letters(block: object) -> str:
+def read_block_letters(block: object) -> str:
     """The letters of a text block, or a string made of the digest of any other block."""
     text = acp.text(block, "text") if acp.text(block, "type") in ("text", None) else None
     if text is not None:
         return fold_letters(text)
-    return f"{NO_LETTER}{digest(block).decode(errors='replace')}{NO_LETTER}" if isinstance(block, dict) else ""
+    return f"{DIGEST_MARK}{digest(block).decode(errors='replace')}{DIGEST_MARK}" if isinstance(block, dict) else ""
 
 
-def find_shown_call(update: object) -> Mapping[str, object] | None:
+def make_substitute_call(update: object) -> Mapping[str, object] | None:
     """The fields of a completed tool call that stands for an agent chunk without text, such as an image; else None."""
     content = acp.member(update, "content")
     if not isinstance(content, dict) or acp.text(content, "type") in ("text", None):
         return None
-    return {"toolCallId": block_letters(content), "status": "completed"}
+    return {"toolCallId": read_block_letters(content), "status": "completed"}
 
 
 def digest(value: object) -> bytes:

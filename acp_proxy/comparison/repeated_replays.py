@@ -6,9 +6,9 @@ from collections import deque
 from itertools import takewhile
 
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.context_messages import has_form
-from acp_proxy.comparison.letters import SHORT_TEXT, block_letters, digest
-from acp_proxy.comparison.sent_messages import read_update, read_without_ids
+from acp_proxy.comparison.context_messages import has_context_form
+from acp_proxy.comparison.letters import SHORT_TEXT_LIMIT, digest, read_block_letters
+from acp_proxy.comparison.sent_messages import read_update_as_v1, read_without_ids
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
@@ -17,13 +17,13 @@ _CONTEXT_MARKS = (b"_context", b"Response")
 """What context of one of these forms has, as JSON."""
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
-LineOfReplay = tuple[bytes, bool]
+ReplayLine = tuple[bytes, bool]
 """A line, with whether it came after the agent's answer."""
 _REPLY_ROLES = frozenset({Role.AGENT, Role.THOUGHT})
 _TEXT_ROLES = _REPLY_ROLES | {Role.USER}
 
 
-def find_conversation(lines: list[bytes]) -> list[bytes]:
+def drop_context_and_repetition(lines: list[bytes]) -> list[bytes]:
     """The lines of a replay that begin a transcript: without context that the agent adds, and without what it repeats.
 
     ``lines``: updates of the conversation, in order."""
@@ -37,13 +37,13 @@ def _drop_context(lines: list[bytes]) -> list[bytes]:
         return lines
     kept_lines: list[bytes] = []
     follows_call = False
-    updates = [*map(read_update, lines)]
+    updates = [*map(read_update_as_v1, lines)]
     ids = [None, *(acp.text(update, "messageId") for update in updates), None]
     for line, update, previous_id, id, next_id in zip(lines, updates, ids, ids[1:], ids[2:], strict=False):
         row = update_kinds.find(acp.update_kind(update))
-        letters = block_letters(acp.member(update, "content")) if row.role is Role.USER else ""
+        letters = read_block_letters(acp.member(update, "content")) if row.role is Role.USER else ""
         is_chunk = id is not None and id in (previous_id, next_id)
-        if is_chunk or not has_form(letters, follows_call=follows_call):
+        if is_chunk or not has_context_form(letters, follows_call=follows_call):
             kept_lines.append(line)
         follows_call = row.compared_by is ComparedBy.CALL or (
             follows_call and row.compared_by is ComparedBy.WHAT_FOLLOWS
@@ -75,10 +75,10 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
             return lines[:size]
     builder = TextBuilder()
     for line in lines[:repeat_index]:
-        builder.add_update(read_update(line))
+        builder.add_update(read_update_as_v1(line))
     comparison = Comparison(builder.finish())
     for line in lines[repeat_index:]:
-        comparison.add(line, read_update(line), is_after_agents_answer=False)
+        comparison.add(line, read_update_as_v1(line), is_after_agents_answer=False)
     comparison.end_message()
     new_lines = comparison.find_new()
     if comparison.has_new_before_tail:  # the user has said the same again
@@ -86,7 +86,7 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     return [*lines[:repeat_index], *new_lines]
 
 
-def find_last_replay(lines: list[LineOfReplay]) -> list[LineOfReplay]:
+def find_last_replay(lines: list[ReplayLine]) -> list[ReplayLine]:
     """The last of several replays in a row.
 
     It begins with a repetition of the first user message, or of the first line if there is none, and with what comes
@@ -132,7 +132,7 @@ def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
     return counts
 
 
-def count_rest(lines: list[LineOfReplay], earlier_first: bytes) -> int:
+def count_earlier_lines(lines: list[ReplayLine], earlier_first: bytes) -> int:
     """How many lines of a replay are the rest of an earlier one, before its own beginning; 0 if that never comes.
 
     ``earlier_first``: the first line of the earlier replay. An agent that answers a load after the first message
@@ -170,8 +170,8 @@ class RestOfReplay:
         """By place: the id of the update's call, or None."""
         for index, line in enumerate(lines):
             self._indexes.setdefault(digest(read_without_ids(line)), deque()).append(index)
-            self._kinds.append(acp.update_kind(read_update(line)))
-            self._call_ids.append(acp.text(read_update(line), "toolCallId"))
+            self._kinds.append(acp.update_kind(read_update_as_v1(line)))
+            self._call_ids.append(acp.text(read_update_as_v1(line), "toolCallId"))
         self._next_index = 0
         self._replaced_count = 0
         """How many updates from there on had new ones of the same kind in their place."""
@@ -180,14 +180,14 @@ class RestOfReplay:
         self._calls: dict[str | None, str | None] = {}
         """By a call's id: the id that it has in the rest; None if it is new."""
 
-    def take(self, line: bytes) -> bool:
+    def try_take(self, line: bytes) -> bool:
         """Take the next update that says the same as this one, with those before it. Returns whether there is one."""
-        update = read_update(line)
+        update = read_update_as_v1(line)
         kind = acp.update_kind(update)
         role = update_kinds.find(kind).role
         message = (role, acp.member(update, "messageId")) if role in _TEXT_ROLES else None
         call_id = acp.text(update, "toolCallId")
-        is_long = role in _REPLY_ROLES and len(block_letters(acp.member(update, "content"))) >= SHORT_TEXT
+        is_long = role in _REPLY_ROLES and len(read_block_letters(acp.member(update, "content"))) >= SHORT_TEXT_LIMIT
         index = self._find_index(line)
         is_new = (
             index is None
@@ -238,11 +238,11 @@ class OtherReplays:
         """The agent has answered another load. ``earlier_first_line``: as ``find_first_line`` returned it then."""
         self._earlier_first_line = earlier_first_line
 
-    def expect_of_cancelled(self, load_id: object, count: int) -> None:
+    def expect_cancelled_lines(self, load_id: object, count: int) -> None:
         """This load is sent after a cancelled one, for which so many lines have come."""
         self._cancelled_counts[load_id] = count
 
-    def separate(self, lines: list[LineOfReplay], cancelled: dict[object, list[LineOfReplay]]) -> list[LineOfReplay]:
+    def separate(self, lines: list[ReplayLine], cancelled: dict[object, list[ReplayLine]]) -> list[ReplayLine]:
         """The agent has answered this load: return its own replay, followed by what may be the rest of the earlier one.
 
         ``lines``: what has come for this load. ``cancelled``: by cancelled load that the agent leaves unanswered, what
@@ -255,26 +255,26 @@ class OtherReplays:
             if len(lines) == len(all_lines):  # they do not begin alike: this one's began after it was asked for
                 count = sum(self._cancelled_counts.get(load_id, 0) for load_id in cancelled)
                 lines = find_last_replay(all_lines[count:])
-        rest_lines: list[LineOfReplay] = []  # without an earlier replay, all is of this one
+        rest_lines: list[ReplayLine] = []  # without an earlier replay, all is of this one
         if self._earlier_first_line == b"":
             # Nothing of that came before its answer: all is of it, and this load's own comes after this answer.
             rest_lines = lines
         elif self._earlier_first_line is not None:
             # It ends where such a line comes again.
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
-            count = count_rest(lines, self._earlier_first_line)
+            count = count_earlier_lines(lines, self._earlier_first_line)
             rest_lines = lines[:count]
             lines = [*lines[count:], *rest_lines]
         self._rest = RestOfReplay([line for line, _ in rest_lines]) if rest_lines else None
         return lines
 
-    def find_first_line(self, lines: list[LineOfReplay]) -> bytes:
+    def find_first_line(self, lines: list[ReplayLine]) -> bytes:
         """How the replay began that ``separate`` has returned; empty if nothing came before the agent's answer."""
         return lines[0][0] if lines else self._earlier_first_line or b""
 
-    def is_repeated(self, line: bytes) -> bool:
+    def try_take_repeated(self, line: bytes) -> bool:
         """Whether this line comes once more, since it was of the earlier replay before."""
-        return self._rest is not None and self._rest.take(line)
+        return self._rest is not None and self._rest.try_take(line)
 
     def end(self) -> None:
         """The client has prompted: what is alike may be new from now on."""
@@ -282,6 +282,6 @@ class OtherReplays:
 
 
 def _find_user_letters(line: bytes) -> str:
-    update = read_update(line)
+    update = read_update_as_v1(line)
     is_user = update_kinds.find(acp.update_kind(update)).role is Role.USER
-    return block_letters(acp.member(update, "content")) if is_user else ""
+    return read_block_letters(acp.member(update, "content")) if is_user else ""

@@ -1,18 +1,18 @@
 """Where an agent's replay has come to in the transcript, as far as it is in a ``Comparison``, before and after the
 agent's answer, and what of the transcript it has sent until there.
 
-``ReplayInTurn`` begins at this place and keeps its own.
+``UpdatesInTurn`` begins at this place and keeps its own.
 """
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
-from acp_proxy.comparison.letter_search import Search, SentSpans, Span
-from acp_proxy.comparison.letters import NO_LETTER, SHORT_TEXT
+from acp_proxy.comparison.letter_search import LetterSearch, SentSpans, Span
+from acp_proxy.comparison.letters import DIGEST_MARK, SHORT_TEXT_LIMIT
 from acp_proxy.comparison.sent_messages import SentMessage
 from acp_proxy.comparison.transcript_text import TranscriptText
 
-_HALF_SHORT = SHORT_TEXT // 2
+_HALF_SHORT = SHORT_TEXT_LIMIT // 2
 """Words at the end of the transcript, and a user message as the start of a longer one, count only from so many letters
 on."""
 
@@ -30,8 +30,8 @@ class ReplayPlace:
         self.user_cursor = UserMessageCursor(text)
         self.call_cursor = CallCursor(text)
         self.spans = SentSpans()
-        self.search = Search(text)
-        self.is_in_answer = False
+        self.search = LetterSearch(text)
+        self.is_before_reply = False
         """The last that came is a user message whose answer the transcript has. Unknown words are that answer, in
         other words: agents rewrite their history (gemini: ``[Thought: true]I will…``)."""
 
@@ -41,22 +41,22 @@ class ReplayPlace:
             self.spans.add(span)
         self.position = spans[-1][1]
         self.user_cursor.has_begun = True
-        self.is_in_answer = False
+        self.is_before_reply = False
 
     def move_to_call(self, index: int, *, with_new_end: bool) -> None:
         """The agent has sent this tool call. ``with_new_end``: with its end, which the transcript lacks: the words that
         follow it there may come otherwise."""
-        self.call_cursor.add(index)
-        self.position = max(self.position, self.text.find_span(self.text.calls[index].turn_number)[0])
+        self.call_cursor.move_to(index)
+        self.position = max(self.position, self.text.find_turn_span(self.text.calls[index].turn_number)[0])
         self.user_cursor.has_begun = True
-        self.is_in_answer = with_new_end and self.has_words_left(self.user_cursor.next_index)
+        self.is_before_reply = with_new_end and self.has_words_left(self.user_cursor.next_index)
 
     def move_to_user_message(self, index: int, letters: str) -> None:
         """The agent has sent this user message. ``letters``: as it sent it, with context that it adds."""
         stays = self._is_overtaken(index)
         self.position = self._find_turn_start(index)
-        self.user_cursor.add(index, letters, next_index=self.user_cursor.next_index if stays else index + 1)
-        self.is_in_answer = self.has_words_left(self.user_cursor.next_index) and not self.is_cut_at(self.position)
+        self.user_cursor.move_to(index, letters, next_index=self.user_cursor.next_index if stays else index + 1)
+        self.is_before_reply = self.has_words_left(self.user_cursor.next_index) and not self.is_cut_at(self.position)
 
     def goes_back_to(self, index: int) -> bool:
         """Whether the agent begins its replay once more if it sends this user message now."""
@@ -76,9 +76,9 @@ class ReplayPlace:
         self.user_cursor.has_restarted = True
         self.search.restart()
 
-    def leave_answer(self) -> None:
+    def pass_reply(self) -> None:
         """The answer to the last user message has come, in other words."""
-        self.is_in_answer = False
+        self.is_before_reply = False
 
     def _is_overtaken(self, index: int) -> bool:
         """Whether the replay has passed this user message only because others went into the turn for whose end it
@@ -94,39 +94,41 @@ class ReplayPlace:
         )
 
     @property
-    def stops_in_turn(self) -> bool:
+    def stops_inside_turn(self) -> bool:
         """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
         text, turn = self.text, self.user_cursor.next_index
         return turn > 0 and (
-            self.position < text.find_latest_end(turn)
-            or any(index not in self.call_cursor.known_indexes for index in text.find_latest_calls(turn))
+            self.position < text.find_max_end(turn)
+            or any(index not in self.call_cursor.known_indexes for index in text.find_possible_calls(turn))
         )
 
     @property
-    def is_in_turn(self) -> bool:
+    def is_inside_turn(self) -> bool:
         """Whether the replay has come into a turn, and the transcript has more words of that turn than remarks: these
         may follow whatever the agent adds between."""
-        start, end = self.text.find_span(self.user_cursor.next_index)
+        start, end = self.text.find_turn_span(self.user_cursor.next_index)
         start = max(start, self.position)
-        return self._has_begun_turn and start < end and not self.text.are_remarks(start, end)
+        return self._has_begun_turn and start < end and not self.text.are_unprompted(start, end)
 
     def continues_turn(self, span: Span) -> bool:
         """Whether these words of the transcript are the next ones of the turn into which the replay has come."""
-        return self._has_begun_turn and span[0] == self.position and self.is_in_turn
+        return self._has_begun_turn and span[0] == self.position and self.is_inside_turn
 
     @property
     def _has_begun_turn(self) -> bool:
         """Whether the last that came is something of the turn to which the replay has come."""
         text, turn = self.text, self.user_cursor.next_index
-        has_begun = self.position > text.find_span(turn)[0] or self.call_cursor.last_index in text.find_calls(turn)
-        return turn > 0 and has_begun and not self.is_in_answer
+        has_begun = self.position > text.find_turn_span(turn)[
+            0
+        ] or self.call_cursor.last_index in text.find_call_indexes(turn)
+        return turn > 0 and has_begun and not self.is_before_reply
 
     @property
     def is_before_known_turn(self) -> bool:
         """Whether the last that was sent is a user message that the transcript has, with its answer and another
         answered turn after it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
         without an answer may still wait, perhaps in another window, and the agent does not replay it."""
-        return self.is_in_answer and self.text.last_answered > self.user_cursor.next_index
+        return self.is_before_reply and self.text.last_replied_turn > self.user_cursor.next_index
 
     @property
     def may_be_at_end(self) -> bool:
@@ -135,16 +137,19 @@ class ReplayPlace:
         text, user_messages = self.text, self.text.user_messages
         is_before_first = (
             not self.user_cursor.next_index
-            and self.position <= text.find_span(0)[1]
-            and self.call_cursor.last_index < text.find_calls(0).stop
+            and self.position <= text.find_turn_span(0)[1]
+            and self.call_cursor.last_index < text.find_call_indexes(0).stop
         )
         if is_before_first or self.user_cursor.next_index == len(user_messages):
             return True
-        is_last = user_messages[-1].start < self.position or user_messages[-1].call_index <= self.call_cursor.last_index
+        is_last = (
+            user_messages[-1].turn_start < self.position
+            or user_messages[-1].first_call_index <= self.call_cursor.last_index
+        )
         next_message = user_messages[self.user_cursor.next_index]
         start = next_message.find_turn_start(self.position)
-        call_index = max(next_message.call_index, self.call_cursor.last_index + 1)
-        return is_last or (start == len(text.words) and call_index == len(text.calls))
+        call_index = max(next_message.first_call_index, self.call_cursor.last_index + 1)
+        return is_last or (start == len(text.agent_letters) and call_index == len(text.calls))
 
     def has_words_left(self, turn: int) -> bool:
         """Whether the transcript has words in this turn, to which the replay has come, that were not sent yet.
@@ -152,43 +157,43 @@ class ReplayPlace:
         Remarks do not count: the agent leaves them out, and something new may follow. Nor do warnings, from the last
         answered turn on.
         """
-        start, end = self.text.find_span(turn)
+        start, end = self.text.find_turn_span(turn)
         start = max(start, self.position)
-        is_last = turn >= self.text.last_answered
-        return start < end and not self.text.are_remarks(start, end, or_repeated=is_last)
+        is_last = turn >= self.text.last_replied_turn
+        return start < end and not self.text.are_unprompted(start, end, or_repeated=is_last)
 
     def is_cut_at(self, position: int) -> bool:
         """Whether the last prompt has no answer, and the replay has come to the end of what was said after it: at this
         position, and not at an earlier message of the user, since some agents leave out all of them."""
-        user_messages, end = self.text.user_messages, len(self.text.words)
+        user_messages, end = self.text.user_messages, len(self.text.agent_letters)
         is_in_turn = (
-            self.user_cursor.next_index in (0, self.text.last_begun, len(user_messages))
-            or user_messages[-1].start < end
+            self.user_cursor.next_index in (0, self.text.last_begun_turn, len(user_messages))
+            or user_messages[-1].turn_start < end
         )
-        return self.text.is_unfinished and position == end and is_in_turn
+        return self.text.is_last_prompt_open and position == end and is_in_turn
 
-    def skip_answer(self, message: SentMessage) -> bool:
+    def skip_reply(self, message: SentMessage) -> bool:
         """Move past the first message with which the transcript answers the last user message, if this message ends
         in that. Returns whether it does."""
-        if not self.is_in_answer:
+        if not self.is_before_reply:
             return False
-        start, end = self.text.find_span(self.user_cursor.next_index)
+        start, end = self.text.find_turn_span(self.user_cursor.next_index)
         passed_count = bisect_right(self.text.message_positions, start)
         end = min([end, *self.text.message_positions[passed_count : passed_count + 1]])
-        if start == end or message.letters.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
+        if start == end or message.letters.partition(answer := self.text.agent_letters[start:end])[1:] != (answer, ""):
             return False
         self.position = max(self.position, end)
         return True
 
-    def set_span(self, message: SentMessage) -> Span | None:
+    def ensure_span(self, message: SentMessage) -> Span | None:
         """Set the ``span`` of an unfinished agent message unless it has one, and return it; None if its letters are not
         known."""
         if message.span is None:
-            message.span = self.find_span(message.letters)
+            message.span = self.find_words(message.letters)
         return message.span
 
-    def find_span(self, letters: str) -> Span | None:
-        """The first place of these letters from here on, as ``Search.find_words`` has it."""
+    def find_words(self, letters: str) -> Span | None:
+        """The first place of these letters from here on, as ``LetterSearch.find_words`` has it."""
         return self.search.find_words(letters, self.position)
 
     def find_chunk_spans(self, message: SentMessage) -> list[Span] | None:
@@ -206,21 +211,21 @@ class ReplayPlace:
             position = span[1]
         return spans or None
 
-    def find_joined(self, message: SentMessage) -> list[Span] | None:
+    def find_joined_messages(self, message: SentMessage) -> list[Span] | None:
         """The places of the transcript's next messages, if this message is all of them, joined, and the transcript has
         remarks between them: each window records what it heard, and an agent may remember only some of that."""
-        return self.text.find_joined(
-            message.letters, self.position, self.text.find_latest_end(self.user_cursor.next_index)
+        return self.text.find_joined_messages(
+            message.letters, self.position, self.text.find_max_end(self.user_cursor.next_index)
         )
 
-    def find_passed_remark(self, letters: str) -> Span | None:
+    def find_passed_unprompted(self, letters: str) -> Span | None:
         """The place of a remark that the replay has passed without it, if it has these letters: windows record remarks
         in another order than that in which the agent made them."""
-        start = self.text.find_message(letters, self.text.find_span(self.user_cursor.next_index)[0], self.position)
-        if start is None or start not in self.text.remark_positions:
+        start = self.text.find_message(letters, self.text.find_turn_span(self.user_cursor.next_index)[0], self.position)
+        if start is None or start not in self.text.unprompted_positions:
             return None
         span = start, start + len(letters)
-        return span if not self.spans.has_sent(span) else None
+        return span if not self.spans.contains(span) else None
 
     def find_last_words(self, message: SentMessage) -> Span | None:
         """The span of the transcript's last words, if a message ends in these chunks and begins in others.
@@ -229,9 +234,9 @@ class ReplayPlace:
         agent's rewriting of its history, or a turn made elsewhere. Only before the agent's answer: later, a new
         message may end like the transcript.
         """
-        words, letters = self.text.words, ""
+        words, letters = self.text.agent_letters, ""
         span = None
-        if self.is_in_answer or any(update.is_after_agents_answer for update in message.updates):
+        if self.is_before_reply or any(update.is_after_agents_answer for update in message.updates):
             return None
         for chunk in reversed(message.chunks[1:]):
             letters = chunk + letters
@@ -244,7 +249,7 @@ class ReplayPlace:
     def find_continued(self, letters: str) -> Span | None:
         """The span of the transcript's last words, if these words begin with them and go on: its last message, or in a
         turn that was cut all that follows the last known place."""
-        words = self.text.words
+        words = self.text.agent_letters
         last_message = max(self.text.message_positions[-1] if self.text.message_positions else 0, self.position)
         for start in (last_message, self.position) if self.text.is_interrupted else (last_message,):
             if 0 < len(words) - start < len(letters) and letters.startswith(words[start:]):
@@ -286,18 +291,18 @@ class UserMessageCursor:
         # With context that the agent added, or with the next message after it. Only the next two: the further
         # on, the likelier it is that the words are there by chance.
         for index in range(self.next_index, min(self.next_index + 2, len(user_messages))):
-            for form in user_messages[index].forms:
-                if len(form) >= SHORT_TEXT and form in letters:
+            for form in user_messages[index].variants:
+                if len(form) >= SHORT_TEXT_LIMIT and form in letters:
                     return index
                 following = letters.removeprefix(form)
                 if following != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(index, following)):
                     return index
         # Several messages with nothing between them, each in its own chunk.
-        while message.searched_chunks < len(message.chunks):
-            user_index = self.find_whole(message.chunks[message.searched_chunks])
+        while message.searched_chunk_count < len(message.chunks):
+            user_index = self.find_whole(message.chunks[message.searched_chunk_count])
             if user_index is not None:
                 return user_index
-            message.searched_chunks += 1
+            message.searched_chunk_count += 1
         return None
 
     def find_whole(self, letters: str) -> int | None:
@@ -310,13 +315,13 @@ class UserMessageCursor:
             passed.append(skipped)
         return next((index for index in passed if self.has_restarted or index not in self.known_indexes), later_index)
 
-    def add(self, index: int, letters: str, *, next_index: int) -> None:
+    def move_to(self, index: int, letters: str, *, next_index: int) -> None:
         """The agent has sent this message. ``letters``: as it sent it. What stands before it may come after it, if it
         was made elsewhere."""
         if not self.has_begun:
             self.first_index, self.first_letters, self.has_begun = index, letters, True
         first = self.skipped_indexes.start if self.skipped_indexes else self.next_index
-        self.skipped_indexes = range(first if self._text.user_messages[index].is_elsewhere else index, index)
+        self.skipped_indexes = range(first if self._text.user_messages[index].bypassed_proxy else index, index)
         self.known_indexes.add(index)
         self.next_index = next_index
 
@@ -324,7 +329,7 @@ class UserMessageCursor:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that
         the agent sent. ``is_whole``: the message is complete."""
         for index in (0, self.first_index) if self._text.user_messages and self.has_begun else ():
-            forms = self._text.user_messages[index].forms if index is not None else ()
+            forms = self._text.user_messages[index].variants if index is not None else ()
             if index is not None and index == self.first_index:
                 forms = (*forms, self.first_letters)
             if any(form == letters if is_whole else form.startswith(letters) for form in forms):
@@ -339,19 +344,19 @@ class UserMessageCursor:
         index = self.find_restart(letters) if index is None else index
         if index is None:
             return False
-        if any(form.startswith(letters + following) for user in user_messages for form in user.forms):
+        if any(form.startswith(letters + following) for user in user_messages for form in user.variants):
             return False
         return (
             index == self.next_index
             or len(letters) >= _HALF_SHORT
-            or any(form.startswith(following) for user in user_messages[index:] for form in user.forms)
+            or any(form.startswith(following) for user in user_messages[index:] for form in user.variants)
             or bool(self._text.find_overtaken(following, index + 1))
         )
 
     def find_end(self, message: SentMessage, index: int) -> int:
         """Where the user message with this index ends in one that begins with it, or has it as a chunk after context;
         else the end of that."""
-        forms = self._text.user_messages[index].forms
+        forms = self._text.user_messages[index].variants
         if form := next((form for form in forms if message.letters.startswith(form)), ""):
             return len(form)
         ends = zip(message.chunks, accumulate(map(len, message.chunks)), strict=True)
@@ -361,10 +366,10 @@ class UserMessageCursor:
         """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
         or with all that follow it at once; else 0. Short messages count here: the transcript has nothing between the
         two either."""
-        if not self.next_index < len(self._text.user_messages) or self._text.has_answer(self.next_index):
+        if not self.next_index < len(self._text.user_messages) or self._text.has_reply(self.next_index):
             return 0
         ends = {*accumulate(map(len, message.chunks))}
-        forms = self._text.user_messages[self.next_index].forms
+        forms = self._text.user_messages[self.next_index].variants
         for form in filter(lambda form: message.letters.startswith(form, position), forms):
             end = position + len(form)
             if end in ends or self._follow_at_once(self.next_index, message.letters[end:]):
@@ -374,9 +379,9 @@ class UserMessageCursor:
     def _follow_at_once(self, index: int, letters: str) -> bool:
         """Whether these are the letters of the user messages after the one with this index, with nothing between."""
         user_messages, ends = self._text.user_messages, {0}
-        while ends and index + 1 < len(user_messages) and not self._text.has_answer(index + 1):
+        while ends and index + 1 < len(user_messages) and not self._text.has_reply(index + 1):
             index += 1
-            forms = user_messages[index].forms
+            forms = user_messages[index].variants
             ends = {end + len(form) for end in ends for form in forms if letters.startswith(form, end)}
             if len(letters) in ends:
                 return True
@@ -396,14 +401,14 @@ class CallCursor:
         self._by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
         self._has_unique_ids = all(
-            len(indexes) == 1 for id, indexes in text.calls_by_id.items() if not id.startswith(NO_LETTER)
+            len(indexes) == 1 for id, indexes in text.calls_by_id.items() if not id.startswith(DIGEST_MARK)
         )
         """Whether no two calls of the transcript have one id: else the agent numbers them anew in each turn."""
         self._keeps_ids = False
         """The agent has sent a call with the id that the transcript has, which is no chance if ids are unique, or if it
         has begun to number its calls anew since."""
 
-    def find_index(
+    def match_call(
         self, id: str, title: str | None, turn: int, *, position: int, may_begin: bool, is_new_turn: bool
     ) -> int | None:
         """The index of a call; None if the transcript lacks it. ``turn``, ``position``: the number of the turn and the
@@ -420,10 +425,10 @@ class CallCursor:
             self._by_id[id] = None
             return None
         if id not in self._by_id or begins_anew:
-            self._by_id[id] = index = self._find(id, title, position if is_new_turn else 0)
+            self._by_id[id] = index = self._match(id, title, position if is_new_turn else 0)
         return index
 
-    def add(self, index: int) -> None:
+    def move_to(self, index: int) -> None:
         """The agent has sent this call."""
         self.known_indexes.add(index)
         self.last_index = max(self.last_index, index)
@@ -432,7 +437,7 @@ class CallCursor:
         """The agent begins its replay once more."""
         self.last_index = -1
 
-    def _find(self, id: str, title: str | None, first_position: int) -> int | None:
+    def _match(self, id: str, title: str | None, first_position: int) -> int | None:
         if (indexes := self._text.calls_by_id.get(id)) is not None:
             self._keeps_ids = self._has_unique_ids
             passed_count = bisect_left(indexes, self.last_index + 1)

@@ -12,23 +12,24 @@ from acp_proxy.protocol.update_kinds import Role
 _IDS = frozenset({"messageId", "toolCallId"})
 
 
-class ComparedUpdate(Struct):
+class SentUpdate(Struct):
     """An update that the agent sent.
 
     ``line``: as it is recorded, and shown after the transcript: with the call id that the transcript has, and only the
     part of a thought that it lacks. ``original_line``: as the agent sent it, for a client that sees the agent's replay.
-    ``is_after_agents_answer``: it came after that. ``is_somewhere``: the transcript has it, though not after the last
-    known message. ``needs_no_answer``: it is new if nothing known follows, even if the agent does not answer it: a
-    user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the transcript
-    left unfinished in a turn that is over. ``tail_number``: the number of the tail to which it was added; 0 for none.
+    ``is_after_agents_answer``: it came after that. ``is_in_transcript``: the transcript has it, though not after the
+    last known message. ``is_new_without_reply``: it is new if nothing known follows, even if the agent does not answer
+    it: a user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the
+    transcript left unfinished in a turn that is over. ``tail_number``: the number of the tail to which it was added; 0
+    for none.
     """
 
     line: bytes
     kind: str
     is_after_agents_answer: bool
     original_line: bytes = b""
-    is_somewhere: bool = False
-    needs_no_answer: bool = False
+    is_in_transcript: bool = False
+    is_new_without_reply: bool = False
     ends_call: bool = False
     tail_number: int = 0
 
@@ -50,16 +51,16 @@ class SentMessage:
         self.follows_call = follows_call
         self.chunks: list[str] = []
         self.size = 0
-        self.updates: list[ComparedUpdate] = []
+        self.updates: list[SentUpdate] = []
         self._joined: str | None = None
         self.span: Span | None = None
         """The place of all its letters in the transcript, if they have been looked for and found."""
         self.is_new = False
         """It is an agent message that was found to be new before it was complete."""
-        self.searched_chunks = 0
+        self.searched_chunk_count = 0
         """How many of its first chunks are no user message of the transcript. It is looked for with each chunk that
         comes, but each chunk once."""
-        self.is_known_alone = False
+        self.is_known_without_reply = False
         """The transcript has it, and no words of the agent need to follow: it is a thought, or a user message with none
         after it in its turn."""
         self.is_repeated = False
@@ -74,7 +75,7 @@ class SentMessage:
             self._joined = "".join(self.chunks)
         return self._joined
 
-    def find_updates_after(self, size: int) -> list[ComparedUpdate]:
+    def find_updates_after(self, size: int) -> list[SentUpdate]:
         """The chunks that begin after the first ``size`` letters."""
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
         return [update for update, start in zip(self.updates, starts, strict=False) if start >= size]
@@ -84,19 +85,21 @@ class SentMessage:
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
         return next((letters for letters, start in zip(self.chunks, starts, strict=False) if start == position), "")
 
-    def cut_after(self, size: int) -> list[ComparedUpdate] | None:
+    def without_first_letters(self, size: int) -> list[SentUpdate] | None:
         """The chunks after the first ``size`` letters; the chunk that has the last of these, without them.
 
         None if that chunk cannot be divided: it is no chunk of text, or its letters were masked in the transcript.
         """
-        updates: list[ComparedUpdate] = []
+        updates: list[SentUpdate] = []
         for update, letters in zip(self.updates, self.chunks, strict=True):
             if 0 < size < len(letters):
                 text = acp.text(acp.member(acp.read_update(update.line), "content"), "text") or ""
                 if acp.update_kind(acp.read_update(update.line)) != self.kind or "".join(text.split()) != letters:
                     return None
                 try:
-                    updates.append(replace(update, line=acp.with_chunk_text(update.line, cut_text_after(text, size))))
+                    updates.append(
+                        replace(update, line=acp.with_chunk_text(update.line, without_first_letters(text, size)))
+                    )
                 except (ValueError, KeyError):  # the line says something twice
                     return None
             elif size <= 0:
@@ -112,7 +115,7 @@ class SentMessage:
         return message
 
 
-def cut_text_after(text: str, size: int) -> str:
+def without_first_letters(text: str, size: int) -> str:
     """The text after its first ``size`` letters, which are all characters but white space."""
     for position, character in enumerate(text):
         if not size:
@@ -121,12 +124,12 @@ def cut_text_after(text: str, size: int) -> str:
     return ""
 
 
-def read_update(line: bytes) -> object:
+def read_update_as_v1(line: bytes) -> object:
     """The update of a line, in the form of version 1."""
     return v2_updates.as_v1(acp.read_update(line))
 
 
 def read_without_ids(line: bytes) -> dict[str, object]:
     """What an update says, whatever its ids are: some agents give others in each replay."""
-    update = read_update(line)
+    update = read_update_as_v1(line)
     return {key: update[key] for key in update if key not in _IDS} if isinstance(update, dict) else {}

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage, read_without_ids
+from acp_proxy.comparison.sent_messages import SentMessage, SentUpdate, read_without_ids
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
 
@@ -30,16 +30,16 @@ class Tail:
         """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
         self.follows_rewording = False
         """Whether the last turn's answer has come before it, in other words."""
-        self.needs_no_answer = False
-        """Whether it has an update that ``needs_no_answer``."""
-        self._updates: list[ComparedUpdate] = []
+        self.has_new_without_reply = False
+        """Whether it has an update that ``is_new_without_reply``."""
+        self._updates: list[SentUpdate] = []
         self._size = 0
         self._tail_number = 1
         """How many tails there have been so far."""
-        self._call_ends: list[ComparedUpdate] = []
+        self._call_ends: list[SentUpdate] = []
         """The ends of calls from before what is known now, which are new all the same."""
         self._call_ends_size = 0
-        self._greeting: list[ComparedUpdate] = []
+        self._greeting: list[SentUpdate] = []
         """What came before the first known message, such as a greeting."""
 
     @property
@@ -47,33 +47,33 @@ class Tail:
         """The bytes that it holds."""
         return min(self._size, TAIL_LIMIT) + self._call_ends_size
 
-    def add(self, *updates: ComparedUpdate) -> None:
+    def add(self, *updates: SentUpdate) -> None:
         """Add updates; those beyond the limit are not recorded."""
         for update in updates:
             update.tail_number = self._tail_number
             self._size += len(update.line)
             if self._size <= TAIL_LIMIT:
                 self._updates.append(update)
-                self.needs_no_answer |= update.needs_no_answer
+                self.has_new_without_reply |= update.is_new_without_reply
 
-    def add_new(self, *updates: ComparedUpdate) -> None:
+    def add_new(self, *updates: SentUpdate) -> None:
         """Add words or calls that the transcript lacks."""
         self.has_new = True
         self.add(*updates)
 
-    def add_user_message(self, *updates: ComparedUpdate) -> None:
+    def add_user_message(self, *updates: SentUpdate) -> None:
         """Add a user message that the transcript lacks there."""
         self.user_message_count += 1
         for update in updates:
-            update.needs_no_answer = True
+            update.is_new_without_reply = True
         self.add(*updates)
 
-    def add_call_end(self, update: ComparedUpdate) -> None:
+    def add_call_end(self, update: SentUpdate) -> None:
         """Add the end of a call that the transcript left unfinished."""
         self.completes_turn = True
         self.add(update)
 
-    def begin(self, *, is_rest_of_turn: bool, completes_turn: bool) -> None:
+    def begin_next(self, *, is_rest_of_turn: bool, completes_turn: bool) -> None:
         """Something known follows, so nothing in it is new, and another tail begins. The end of a call is new all the
         same: some agents do not send it in the turn (codex-acp, if the command is over at once)."""
         for update in self._updates:
@@ -87,18 +87,18 @@ class Tail:
         self._updates, self._size, self.user_message_count = [], 0, 0
         self._tail_number += 1
         self.is_rest_of_turn, self.completes_turn = is_rest_of_turn, completes_turn
-        self.has_new = self.follows_rewording = self.needs_no_answer = False
+        self.has_new = self.follows_rewording = self.has_new_without_reply = False
 
-    def restart(self) -> None:
+    def drop_call_ends(self) -> None:
         """The agent begins its replay once more."""
         self._call_ends, self._call_ends_size = [], 0
 
-    def begins_like(self, update: ComparedUpdate) -> bool:
+    def begins_like(self, update: SentUpdate) -> bool:
         """Whether the first that the agent says or does in it is this, perhaps with another id."""
         first = next((kept for kept in self._updates if kept.role in (Role.AGENT, Role.CALL)), None)
         return first is not None and read_without_ids(first.line) == read_without_ids(update.line)
 
-    def add_turn(self, user_updates: list[ComparedUpdate], later_tail: "Tail") -> None:
+    def add_turn(self, user_updates: list[SentUpdate], later_tail: "Tail") -> None:
         """Add a user message and what has come since that."""
         self.user_message_count += 1 + later_tail.user_message_count
         self.add(*user_updates, *later_tail._updates)
@@ -108,21 +108,21 @@ class Tail:
         before_user = takewhile(lambda update: update.role is not Role.USER, self._updates)
         self._greeting = [update for update in before_user if update.kind not in update_kinds.NEUTRAL]
 
-    def follow_rewording(self) -> None:
+    def note_rewording(self) -> None:
         """The last turn's answer comes, in other words: the user messages in the tail so far are context in it."""
         if not self.follows_rewording:
             for update in self._updates:
                 update.tail_number = update.tail_number if update.role is not Role.USER else 0
             self._updates = [*filter(self.is_in_tail, self._updates)]
-        self.follows_rewording, self.needs_no_answer = True, False
+        self.follows_rewording, self.has_new_without_reply = True, False
         for update in self._updates:
-            update.needs_no_answer = False
+            update.is_new_without_reply = False
 
-    def is_in_tail(self, update: ComparedUpdate) -> bool:
+    def is_in_tail(self, update: SentUpdate) -> bool:
         """Whether this update is in the tail, or was left out because of the limit."""
         return update.tail_number == self._tail_number
 
-    def split(self, *, answer_may_follow: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
+    def split(self, *, answer_may_follow: bool) -> tuple[list[SentUpdate], list[SentUpdate]]:
         """All updates, in two parts: those that are new, and the neutral ones after them, which depend on what the
         agent sends next. ``answer_may_follow``: to a user message that the transcript has, so one that it lacks depends
         on that too."""
@@ -130,8 +130,8 @@ class Tail:
         end = _count_to_last_answer(updates) if answer_may_follow else _count_shown(updates)
         return updates[:end], updates[end:]
 
-    def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
-        """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``: as for
+    def find_new(self, *, is_all_new: bool, others_may_append: bool | None) -> list[bytes]:
+        """The lines to record. ``is_all_new``: the transcript is empty. ``others_may_append``: as for
         ``Comparison.find_new``."""
         sent_again = {update.line for update in self._updates}  # an earlier replay may have ended with the same lines
         tail = [*(update for update in self._greeting if update.line not in sent_again), *self._updates]
@@ -140,13 +140,13 @@ class Tail:
         end_lines = [update.line for update in self._call_ends]
         # The transcript's last prompt has no answer, and this is it. Not if another process may be recording the turn.
         # Neutral updates at the end are not shown before something follows them, and what is not shown is not recorded.
-        if self.completes_turn and not is_open_elsewhere:
+        if self.completes_turn and not others_may_append:
             return end_lines + [update.line for update in tail[: _count_shown(tail)]]
         # From a user message on, the session went on elsewhere.
-        turn_start = _find_turn(tail, needs_no_answer=self.needs_no_answer)
+        turn_start = _find_turn_start(tail, is_new_without_reply=self.has_new_without_reply)
         # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
         # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
-        if self.is_rest_of_turn and is_open_elsewhere is False and any(map(_is_missing, self._updates)):
+        if self.is_rest_of_turn and others_may_append is False and any(map(_is_missing, self._updates)):
             turn_start, tail = len(tail) - len(self._updates), tail[: _count_shown(tail)]
         # Before that: only what came after the answer, since the agent says it now. What came before it may be history
         # in other words, and what the transcript has somewhere is a repetition.
@@ -158,14 +158,14 @@ class Tail:
         turn_lines = [update.line for update in tail[turn_start:]]
         sent_in_turn = set(turn_lines)
         loose_lines = [
-            update.line for update in loose_updates if not (update.is_somewhere or update.line in sent_in_turn)
+            update.line for update in loose_updates if not (update.is_in_transcript or update.line in sent_in_turn)
         ]
         return end_lines + loose_lines + turn_lines
 
     @property
     def has_turn(self) -> bool:
         """Whether it has a turn: a user message and something from the agent."""
-        return _find_turn(self._updates) < len(self._updates)
+        return _find_turn_start(self._updates) < len(self._updates)
 
     def goes_on_after(self, message: SentMessage, *, has_place: bool) -> bool:
         """Whether the tail goes on after a known message: it came after the agent's answer, and a turn made elsewhere
@@ -174,7 +174,7 @@ class Tail:
         ``has_place``: something known came before the tail, and not a user message whose answer is still to come; else
         a user message without an answer may be context, and the rest of the replay is coming.
         """
-        turn_start = _find_turn(self._updates, needs_no_answer=has_place and self.needs_no_answer)
+        turn_start = _find_turn_start(self._updates, is_new_without_reply=has_place and self.has_new_without_reply)
         return (
             message.updates[0].is_after_agents_answer
             and turn_start < len(self._updates)
@@ -182,23 +182,23 @@ class Tail:
         )
 
 
-def _is_missing(update: ComparedUpdate) -> bool:
+def _is_missing(update: SentUpdate) -> bool:
     """Whether these are words or a call that the transcript has nowhere."""
-    return update.role in (Role.AGENT, Role.CALL) and not update.is_somewhere
+    return update.role in (Role.AGENT, Role.CALL) and not update.is_in_transcript
 
 
-def _find_turn(tail: list[ComparedUpdate], *, needs_no_answer: bool = False) -> int:
+def _find_turn_start(tail: list[SentUpdate], *, is_new_without_reply: bool = False) -> int:
     """The index of the first user message, if anything from the agent follows it or need not; else the length."""
     turn_start = next((index for index, update in enumerate(tail) if update.role is Role.USER), len(tail))
-    is_answered = needs_no_answer or any(update.kind not in update_kinds.NEUTRAL for update in tail[turn_start:])
+    is_answered = is_new_without_reply or any(update.kind not in update_kinds.NEUTRAL for update in tail[turn_start:])
     return turn_start if is_answered else len(tail)
 
 
-def _count_shown(tail: list[ComparedUpdate]) -> int:
+def _count_shown(tail: list[SentUpdate]) -> int:
     """How many updates are shown and recorded whatever follows: all, if a user message goes on after the last turn."""
-    return len(tail) if any(update.needs_no_answer for update in tail) else _count_to_last_answer(tail)
+    return len(tail) if any(update.is_new_without_reply for update in tail) else _count_to_last_answer(tail)
 
 
-def _count_to_last_answer(tail: list[ComparedUpdate]) -> int:
+def _count_to_last_answer(tail: list[SentUpdate]) -> int:
     """How many updates there are up to the last one that is not neutral."""
     return max((count for count, update in enumerate(tail, 1) if update.kind not in update_kinds.NEUTRAL), default=0)

@@ -6,7 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from acp_proxy.comparison.letters import SHORT_TEXT, block_letters, digest, find_shown_call, fold_letters
+from acp_proxy.comparison.letters import (
+    SHORT_TEXT_LIMIT,
+    digest,
+    fold_letters,
+    make_substitute_call,
+    read_block_letters,
+)
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, RecordedCall, TranscriptText, UserMessage
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
@@ -64,19 +70,19 @@ class TextBuilder:
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
         if rewinds.is_rewind(entry):
-            self._text.taken_back_at = self._text.rewound_at = len(self._text.user_messages)
+            self._text.taken_back_turn = self._text.rewound_turn = len(self._text.user_messages)
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._add_prompt(acp.member(params, "prompt"))
-            self._text.user_messages[-1].key = entry.request_key
-            self._overtake(is_own=False)
+            self._text.user_messages[-1].request_key = entry.request_key
+            self._overtake(is_same_run=False)
         elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
             for user in self._open_prompts:
                 user.is_cancelled = True
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
             self._steering_messages.append(self._add_user_message(acp.member(params, "prompt")))
-            self._text.user_messages[-1].key = entry.request_key
-            self._overtake(is_own=True)
-        elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
+            self._text.user_messages[-1].request_key = entry.request_key
+            self._overtake(is_same_run=True)
+        elif entry.peer is Peer.AGENT and entry.answered_method == acp.PROMPT:
             self._end_prompts(entry.request_key)
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             self.add_update(acp.member(params, "update"))
@@ -86,7 +92,7 @@ class TextBuilder:
             self._end_user_message()
             self._reopen(entry, entry.note.get("method"))
         elif entry.note is not None and entry.note.get("type") == NoteType.REPLAY:
-            self._text.ids |= rewinds.read_given_ids(entry.note)
+            self._text.message_ids |= rewinds.read_given_ids(entry.note)
             if self._is_opened_anew:  # the open prompt is sent again now: its answer is a message of its own
                 self._message_key, self._is_opened_anew = None, False
 
@@ -107,7 +113,7 @@ class TextBuilder:
         row = update_kinds.find(kind)
         role, compared_by = row.role, row.compared_by
         if compared_by is ComparedBy.TAKES_BACK:
-            self._text.taken_back_at = len(self._text.user_messages)
+            self._text.taken_back_turn = len(self._text.user_messages)
         if kind is None or not isinstance(update, dict) or not update_kinds.is_conversation(kind):
             return
         message_key = (kind, acp.text(update, "messageId"))
@@ -119,25 +125,25 @@ class TextBuilder:
             if role is Role.AGENT:
                 self._begin_message()
         elif role is Role.AGENT and not self._open_prompts_of_run:
-            self._begin_message(block_letters(update.get("content")))
+            self._begin_message(read_block_letters(update.get("content")))
         if role is Role.USER:
-            self._user_chunks.append(block_letters(update.get("content")))
+            self._user_chunks.append(read_block_letters(update.get("content")))
             return
         if compared_by is not ComparedBy.WHAT_FOLLOWS:
             self._quiet_runs.discard(self._run_id)
         self._ends_in_thought = role is Role.THOUGHT
-        if role is Role.AGENT and (shown_call := find_shown_call(update)) is not None:
+        if role is Role.AGENT and (shown_call := make_substitute_call(update)) is not None:
             self._add_call(update_kinds.TOOL_CALL, shown_call)
         elif role is Role.AGENT:
-            self._add_words(block_letters(update.get("content")))
+            self._add_words(read_block_letters(update.get("content")))
         elif role is Role.THOUGHT:
-            self._add_thought(block_letters(update.get("content")))
+            self._add_thought(read_block_letters(update.get("content")))
         elif compared_by is ComparedBy.CALL:
             self._add_call(kind, update)
         elif compared_by is not ComparedBy.WHAT_FOLLOWS:
-            self._text.other_digests.add(digest(update))
+            self._text.whole_update_digests.add(digest(update))
             if compared_by is ComparedBy.TAKES_BACK:
-                self._text.compactions[digest(update)] = len(self._text.user_messages)
+                self._text.compaction_turns[digest(update)] = len(self._text.user_messages)
 
     def finish(self) -> TranscriptText:
         """The finished ``TranscriptText``. Nothing may be added after this."""
@@ -147,20 +153,22 @@ class TextBuilder:
             user for user in (*self._earlier_abandoned_prompts, *self._abandoned_prompts) if not user.is_cancelled
         ] + self._open_prompts
         for run in {user.run for user in live_prompts} - {None}:
-            self._move_waiting(self._select_run(live_prompts, run)[1:])
+            self._postpone_turns(self._select_of_run(live_prompts, run)[1:])
         self._note_waiting()
         # Without the earlier abandoned ones: a window that was left earlier has probably ended.
         unanswered = [*self._abandoned_prompts, *self._open_prompts]
         for user in (user for user in unanswered if not user.has_failed):
-            for call in text.calls[user.latest_call_index :]:
-                call.is_over = call.is_over and user.run not in (None, call.run)
+            for call in text.calls[user.max_first_call_index :]:
+                call.is_turn_over = call.is_turn_over and user.run not in (None, call.run)
         unanswered += self._steering_messages if unanswered else []
-        text.is_unfinished = bool(text.user_messages) and any(user is text.user_messages[-1] for user in unanswered)
-        text.queued = self._find_queued()
+        text.is_last_prompt_open = bool(text.user_messages) and any(
+            user is text.user_messages[-1] for user in unanswered
+        )
+        text.unechoed_prompts = self._find_queued()
         text.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not text.is_too_long:
-            text.words, text.thoughts = "".join(self._words), "".join(self._thoughts)
-            text.last_thought = text.thoughts[self._thought_position :] if self._ends_in_thought else ""
+            text.agent_letters, text.thought_letters = "".join(self._words), "".join(self._thoughts)
+            text.last_thought_letters = text.thought_letters[self._thought_position :] if self._ends_in_thought else ""
         text.build_lookups()
         return text
 
@@ -168,7 +176,7 @@ class TextBuilder:
     def _open_prompts_of_run(self) -> list[UserMessage]:
         """The prompts without an answer of the run that wrote the last entry: what the agent says in one window answers
         no prompt of another."""
-        return self._select_run(self._open_prompts, self._run_id)
+        return self._select_of_run(self._open_prompts, self._run_id)
 
     @property
     def _all_unanswered(self) -> list[UserMessage]:
@@ -181,7 +189,7 @@ class TextBuilder:
 
     def _find_queued(self) -> list[UserMessage]:
         """The last open prompts, if the prompt before them has an echo: agents that echo echo each prompt."""
-        prompts = [user for user in self._text.user_messages if user.key is not None]
+        prompts = [user for user in self._text.user_messages if user.request_key is not None]
         first = next((count for count in range(len(prompts), 0, -1) if prompts[count - 1].is_echoed), len(prompts))
         queued = prompts[first:]
         return queued if all(any(user is open_user for open_user in self._open_prompts) for user in queued) else []
@@ -189,12 +197,12 @@ class TextBuilder:
     def _begin_message(self, chunk: str | None = None) -> None:
         """Begin an agent message. ``chunk``: the letters of one that continues another; outside turns, such chunks are
         messages of their own. A turn made elsewhere may also have come in short chunks, in which answers are alike."""
-        is_elsewhere = bool(self._text.user_messages) and self._text.user_messages[-1].is_elsewhere
-        if chunk is not None and is_elsewhere and max(len(chunk), self._chunk_size) < SHORT_TEXT:
+        is_elsewhere = bool(self._text.user_messages) and self._text.user_messages[-1].bypassed_proxy
+        if chunk is not None and is_elsewhere and max(len(chunk), self._chunk_size) < SHORT_TEXT_LIMIT:
             return
         self._text.message_positions.append(self._size)
         if self._text.user_messages and not self._open_prompts_of_run and not is_elsewhere:
-            self._text.remark_positions.add(self._size)
+            self._text.unprompted_positions.add(self._size)
 
     def _add_words(self, new_letters: str) -> None:
         self._chunk_size = len(new_letters)
@@ -212,7 +220,7 @@ class TextBuilder:
         items = blocks if isinstance(blocks, list) else []
         user.takes_back = takes_back(next((text for item in items if (text := acp.text(item, "text"))), ""))
         if user.takes_back:
-            self._text.taken_back_at = len(self._text.user_messages)
+            self._text.taken_back_turn = len(self._text.user_messages)
         self._ends_in_thought &= bool(self._open_prompts)
         if all(other.is_cancelled for other in self._open_prompts_of_run):  # else it waits for the end of the turn
             self._quiet_runs.add(self._run_id)
@@ -223,40 +231,40 @@ class TextBuilder:
         self._end_user_message()
         self._message_key = None
         items = blocks if isinstance(blocks, list) else []
-        user = self._begin_turn("".join(map(block_letters, items)), is_elsewhere=False)
+        user = self._append_user_message("".join(map(read_block_letters, items)), is_elsewhere=False)
         # Some agents echo a prompt without its attachments.
         only_text = "".join(fold_letters(text) for item in items if (text := acp.text(item, "text")))
-        if only_text and only_text not in user.forms:
-            user.forms.append(only_text)
+        if only_text and only_text not in user.variants:
+            user.variants.append(only_text)
         return user
 
-    def _overtake(self, *, is_own: bool) -> None:
-        """The user's last words come before prompts that wait for the end of a turn. ``is_own``: those of the same run;
-        else of others, since another window does not wait for it."""
+    def _overtake(self, *, is_same_run: bool) -> None:
+        """The user's last words come before prompts that wait for the end of a turn. ``is_same_run``: those of the same
+        run; else of others, since another window does not wait for it."""
         prompts: dict[str, list[UserMessage]] = {}
         for user in self._all_unanswered:
             if user.run is not None:
                 prompts.setdefault(user.run, []).append(user)
         for run, unanswered in prompts.items():
-            for user in unanswered[1:] if (run == self._run_id) is is_own else ():
+            for user in unanswered[1:] if (run == self._run_id) is is_same_run else ():
                 user.overtaken_by = len(self._text.user_messages) - 1
 
-    def _reopen(self, note: Entry, method: object) -> None:
+    def _reopen(self, entry: Entry, method: object) -> None:
         """The session was opened again. A load in a turn ends only cancelled prompts, and those of another process. The
         prompts that a fork has copied are answered in its parent."""
         prompts, self._open_prompts = self._open_prompts, []
         abandoned: list[UserMessage] = []
         for user in prompts:
-            is_ours = user.run == note.run
+            is_ours = user.run == entry.run
             (self._open_prompts if is_ours and not user.is_cancelled and method != acp.FORK else abandoned).append(user)
         if abandoned:
             self._earlier_abandoned_prompts = [*self._earlier_abandoned_prompts, *self._abandoned_prompts][
                 -_ABANDONED_LIMIT:
             ]
             self._abandoned_prompts = abandoned
-        self._is_opened_anew = note.note is not None and ANEW in note.note and bool(self._open_prompts)
+        self._is_opened_anew = entry.note is not None and ANEW in entry.note and bool(self._open_prompts)
         if method == acp.FORK:
-            self._text.forked_at = len(self._text.user_messages)
+            self._text.copied_turn_count = len(self._text.user_messages)
 
     def _fail_prompt(self) -> None:
         """The agent has ended before it answered the oldest prompt. It may have finished that turn, without us."""
@@ -267,33 +275,34 @@ class TextBuilder:
         for user in failed:
             user.has_failed = True
         for user in self._open_prompts:
-            user.latest_start = self._size
+            user.max_turn_start = self._size
 
     def _end_prompts(self, key: tuple[str, bytes]) -> None:
-        """The prompt with this ``UserMessage.key`` has its answer. If it was taken back in its turn, there is none."""
+        """The prompt with this ``UserMessage.request_key`` has its answer. If it was taken back in its turn, there is
+        none."""
         self._end_user_message()
         self._message_key, self._ends_in_thought = None, False
         unanswered = next(
             (
                 user_messages
                 for user_messages in (self._open_prompts, self._abandoned_prompts, self._earlier_abandoned_prompts)
-                if any(user.key == key for user in user_messages)
+                if any(user.request_key == key for user in user_messages)
             ),
             self._open_prompts,
         )
-        answered = next((user for user in unanswered if user.key == key), None)
+        answered = next((user for user in unanswered if user.request_key == key), None)
         is_first = answered is next(iter(self._open_prompts_of_run), None)
         if answered is not None:  # cancelled ones from before it will never be answered
             index = next(index for index, user in enumerate(unanswered) if user is answered)
             unanswered[: index + 1] = [user for user in unanswered[:index] if not user.is_cancelled]
         if not unanswered:
             self._steering_messages.clear()
-        self._move_waiting(self._select_run(unanswered, key[0]))
+        self._postpone_turns(self._select_of_run(unanswered, key[0]))
         if answered is not None and is_first:  # the turn of the next prompt begins
             self._quiet_runs.add(key[0])
 
     @staticmethod
-    def _select_run(user_messages: list[UserMessage], run: str | None) -> list[UserMessage]:
+    def _select_of_run(user_messages: list[UserMessage], run: str | None) -> list[UserMessage]:
         """The prompts of one run: those of another do not wait for its turns."""
         return [user for user in user_messages if user.run == run]
 
@@ -302,25 +311,25 @@ class TextBuilder:
         busy = set()
         for user in self._all_unanswered:
             if not user.is_cancelled:
-                user.waits = user.run in busy
+                user.is_waiting = user.run in busy
                 busy.add(user.run)
 
-    def _move_waiting(self, user_messages: list[UserMessage]) -> None:
+    def _postpone_turns(self, user_messages: list[UserMessage]) -> None:
         """The turns of these prompts have not begun yet."""
         for user in user_messages:
-            user.latest_start, user.latest_call_index = self._size, len(self._text.calls)
+            user.max_turn_start, user.max_first_call_index = self._size, len(self._text.calls)
 
-    def _begin_turn(self, form: str, *, is_elsewhere: bool) -> UserMessage:
+    def _append_user_message(self, form: str, *, is_elsewhere: bool) -> UserMessage:
         calls, thoughts = len(self._text.calls), self._thought_size
         user = UserMessage(
             [form],
-            start=self._size,
-            latest_start=self._size,
-            call_index=calls,
-            latest_call_index=calls,
+            turn_start=self._size,
+            max_turn_start=self._size,
+            first_call_index=calls,
+            max_first_call_index=calls,
             thought_position=thoughts,
             takes_back=False,
-            is_elsewhere=is_elsewhere,
+            bypassed_proxy=is_elsewhere,
         )
         self._text.user_messages.append(user)
         return user
@@ -331,19 +340,19 @@ class TextBuilder:
             return
         form, self._user_chunks = "".join(self._user_chunks), []
         unechoed = [user for user in self._open_prompts_of_run if not user.is_echoed]
-        echoed_user = next((user for user in unechoed if form in user.forms), None)
+        echoed_user = next((user for user in unechoed if form in user.variants), None)
         if echoed_user is None and self._run_id in self._quiet_runs and unechoed:
             # After a cancelled prompt, which has perhaps no echo, it may be of any of them, or the agent's own: it has
             # the prompt's words, up to the first mention of a file.
-            alike = (user for user in unechoed if user.forms[0].partition("@")[0] in form)
+            alike = (user for user in unechoed if user.variants[0].partition("@")[0] in form)
             is_clear = len(unechoed) == 1 or not unechoed[0].is_cancelled
             echoed_user = unechoed[0] if is_clear else next(alike, None)
         if echoed_user is None:
-            self._begin_turn(form, is_elsewhere=not self._open_prompts_of_run)
+            self._append_user_message(form, is_elsewhere=not self._open_prompts_of_run)
             return
         echoed_user.is_echoed = True
-        if form not in echoed_user.forms:
-            echoed_user.forms.append(form)
+        if form not in echoed_user.variants:
+            echoed_user.variants.append(form)
 
     def _add_call(self, kind: str, update: Mapping[str, object]) -> None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))

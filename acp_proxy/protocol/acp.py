@@ -51,7 +51,7 @@ REWIND, REWIND_EXTENSION = "session/rewind", "_session/rewind"
 """Requests to take back a part of the conversation. ``rewinds`` has the sources."""
 
 REWINDS = frozenset({REWIND, REWIND_EXTENSION})
-OPENING = frozenset({NEW, LOAD, RESUME, FORK})
+OPENING_REQUESTS = frozenset({NEW, LOAD, RESUME, FORK})
 """Requests whose answer opens a session."""
 RECORDED_REQUESTS = frozenset({PROMPT, SET_MODE, SET_CONFIG_OPTION, REQUEST_PERMISSION}) | REWINDS
 """Requests that are recorded, and so are their answers."""
@@ -59,12 +59,12 @@ RENAMES = frozenset({SET_TITLE, INDEX_RENAME})
 """Requests that give a session a title."""
 ARCHIVES = frozenset({ARCHIVE, INDEX_ARCHIVE})
 UNARCHIVES = frozenset({UNARCHIVE, INDEX_UNARCHIVE})
-INDEX = frozenset({INDEX_RENAME, INDEX_ARCHIVE, INDEX_UNARCHIVE, INDEX_LOOK_UP, INDEX_CHANGES})
-EXTENSIONS = frozenset({STEERING, REWIND_EXTENSION}) | INDEX
+AGENT_INDEX = frozenset({INDEX_RENAME, INDEX_ARCHIVE, INDEX_UNARCHIVE, INDEX_LOOK_UP, INDEX_CHANGES})
+EXTENSIONS = frozenset({STEERING, REWIND_EXTENSION}) | AGENT_INDEX
 """Extensions that mean something here."""
 TERMINALS = frozenset({TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT, TERMINAL_RELEASE})
 
-IN_PROGRESS = "in_progress"
+COMPACTION_IN_PROGRESS = "in_progress"
 """The status of a compaction that has not ended."""
 
 VERSION = 1
@@ -122,7 +122,7 @@ def required_text(params: object, key: str) -> str:
     return value
 
 
-def offers(capabilities: object, name: str) -> bool:
+def has_capability(capabilities: object, name: str) -> bool:
     """Whether an object of capabilities has ``name`` with a value other than null and false."""
     value = member(capabilities, name)
     return value is not None and value is not False
@@ -169,7 +169,7 @@ def find_plain_session_id(line: bytes) -> bytes | None:
 _SESSION_ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 
 
-def find_session_id(beginning: bytes) -> str | None:
+def guess_session_id(beginning: bytes) -> str | None:
     """The session id in the first bytes of a line that is too long to be parsed, or None."""
     match = _SESSION_ID.search(beginning, 0, 4096)
     return match[1].decode("utf-8", "replace") if match else None
@@ -191,12 +191,12 @@ def with_id(raw: bytes, id: RequestId) -> bytes:
     return json_splice.with_value(raw, id, "id")
 
 
-def with_session(raw: bytes, session_id: str) -> bytes:
+def with_session_id(raw: bytes, session_id: str) -> bytes:
     """The message with another ``params.sessionId``. Raises ValueError, KeyError."""
     return with_text(raw, session_id, "params", "sessionId")
 
 
-def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
+def with_mcp_server_added(raw: bytes, server: Mapping[str, object]) -> bytes:
     """The request with one more MCP server, after its own. Raises ValueError, KeyError."""
     text = json_splice.decode(raw)
     params = json_splice.find_span(text, "params")
@@ -221,7 +221,7 @@ def without_title(raw: bytes) -> bytes | None:
     if members.keys() <= {"sessionUpdate", "title"}:
         return None
     return json_splice.encode(
-        json_splice.replace_spans(text, [(span, json_splice.remove_member(text, span[0], "title"))])
+        json_splice.replace_spans(text, [(span, json_splice.without_member(text, span[0], "title"))])
     )
 
 

@@ -51,7 +51,7 @@ def with_value(raw: bytes, value: str, *path: str) -> bytes:
     return encode(replace_spans(text, [(find_span(text, *path), value)]))
 
 
-def cut_first_value(text: str) -> str:
+def get_first_value(text: str) -> str:
     """The JSON text of the value at the start of a text, whatever follows. Raises ValueError."""
     return text[: find_end(text, 0)]
 
@@ -75,7 +75,7 @@ def find_members(text: str, start: int = 0) -> dict[str, Span]:
         offset = _expect(text, offset, ",")
 
 
-def remove_member(text: str, start: int, key: str) -> str:
+def without_member(text: str, start: int, key: str) -> str:
     """The object at ``start`` without a member; the values of the others stay as they are. Raises ValueError."""
     other_members = (
         f"{json.dumps(name)}:{text[a:b]}" for name, (a, b) in find_members(text, start).items() if name != key
@@ -107,7 +107,7 @@ def replace_spans(text: str, changes: Iterable[tuple[Span, str]]) -> str:
     return "".join([*parts, text[offset:]])
 
 
-def set_members(text: str, span: Span, values: Mapping[str, object]) -> list[tuple[Span, str]]:
+def list_member_changes(text: str, span: Span, values: Mapping[str, object]) -> list[tuple[Span, str]]:
     """The replacements that set these members of an object. Objects among the values are merged, not replaced."""
     spans = find_members(text, span[0])
     changes: list[tuple[Span, str]] = []
@@ -117,7 +117,7 @@ def set_members(text: str, span: Span, values: Mapping[str, object]) -> list[tup
         if key not in spans:
             new_members.append(f"{json.dumps(key)}:{encoded}")
         elif isinstance(value, Mapping) and value and text[spans[key][0]] == "{":
-            changes += set_members(text, spans[key], value)
+            changes += list_member_changes(text, spans[key], value)
         else:
             changes.append((spans[key], encoded))
     if new_members:

@@ -130,7 +130,7 @@ def parse(raw: bytes | bytearray) -> object:
         return json.loads(text, parse_int=_parse_integer, strict=True)
 
 
-def parse_text(raw: bytes) -> object:
+def parse_strictly(raw: bytes) -> object:
     """Like ``parse``, but raises ValueError for invalid UTF-8 too, because clients could not read it."""
     try:
         return orjson.loads(raw)
@@ -149,7 +149,7 @@ def parse_leniently(raw: bytes | bytearray) -> object:
         return None
 
 
-def is_plain(raw: bytes) -> bool:
+def is_embeddable(raw: bytes) -> bool:
     """Whether orjson parses this JSON text one level deeper too, so that it can be embedded in a transcript's line."""
     try:
         return len(orjson.loads(b"[%b]" % raw)) == 1
@@ -219,7 +219,7 @@ def dump(value: object) -> bytes:
         return json.dumps(_make_writable(value, _WRITTEN_LEVELS), separators=(",", ":")).encode()
 
 
-def is_dumped(raw: bytes, value: object) -> bool:
+def equals_dump(raw: bytes, value: object) -> bool:
     """Whether ``raw`` is exactly what ``dump`` writes for its value. Then the same holds for every value inside it."""
     try:
         return orjson.dumps(value) == raw

@@ -6,28 +6,28 @@ process. A copy has the id of the row that it replaces.
 
 import re
 
-PREFIX = "acp-proxy."
+PROXY_ID_PREFIX = "acp-proxy."
 """The beginning of every such id. No agent uses it."""
-_ID_PATTERN = re.compile(re.escape(PREFIX) + r"([A-Za-z0-9_-]+)\.(.+)", re.DOTALL)
+_ID_PATTERN = re.compile(re.escape(PROXY_ID_PREFIX) + r"([A-Za-z0-9_-]+)\.(.+)", re.DOTALL)
 
 
-def make_id(folder: str, session_id: str, number: int = 1) -> str:
+def make_other_agents_id(folder: str, session_id: str, number: int = 1) -> str:
     """The id for a session of another agent. ``folder``: that agent's folder. ``number``: which of several copies it
     is."""
-    return f"{PREFIX}{folder}.{session_id}" + (f".{number}" if number > 1 else "")
+    return f"{PROXY_ID_PREFIX}{folder}.{session_id}" + (f".{number}" if number > 1 else "")
 
 
 def make_remote_id(uid: str) -> str:
     """The id for a session of another machine. ``uid``: that of its transcript."""
-    return f"{PREFIX}{uid}"
+    return f"{PROXY_ID_PREFIX}{uid}"
 
 
 def is_proxy_id(session_id: str) -> bool:
     """Whether acp-proxy gave this id."""
-    return session_id.startswith(PREFIX)
+    return session_id.startswith(PROXY_ID_PREFIX)
 
 
-def parse_id(session_id: str) -> tuple[str, str] | None:
+def parse_other_agents_id(session_id: str) -> tuple[str, str] | None:
     """The other agent's folder and session id that an id names; None if it names none, as that of a session of another
     machine."""
     match = _ID_PATTERN.fullmatch(session_id)

@@ -9,7 +9,7 @@ from functools import lru_cache
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def stamp(seconds: float) -> str:
+def format_now(seconds: float) -> str:
     """The text of a time given in seconds since 1970."""
     return _format_millisecond(round(seconds * 1_000_000) // 1000)
 

@@ -1,11 +1,11 @@
 """The kinds of updates (``sessionUpdate``), one row each: what acp-proxy does with an update of that kind.
 
-To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
-shown as JSON, so a new kind of the protocol works before anybody has added it. The comparison, the replays and the
-views ask the row what a kind is about and how it is compared and replayed, so a row is enough for the agent's words and
-thoughts, whole or in chunks, for state of which nothing follows, and for what is replayed as it came. What needs code
-too is in docs/architecture.md, "Where to add". docs/protocol.md has these kinds for users, and a test compares the
-two.
+To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came,
+and shown as JSON where a view shows all, so a new kind of the protocol works before anybody has added it. The
+comparison, the replays and the views ask the row what a kind is about and how it is compared and replayed, so a row is
+enough for the agent's words and thoughts, whole or in chunks, for state of which nothing follows, and for what is
+replayed as it came. What needs code too is in docs/architecture.md, "Where to add". docs/protocol.md has these kinds
+for users, and a test compares the two.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """
@@ -79,7 +79,7 @@ class ComparedBy(enum.Enum):
     """Not part of the past, so no comparison gets it. For a new kind of ``Role.STATE``."""
 
 
-class Form(enum.Enum):
+class ReplayForm(enum.Enum):
     """How a kind is replayed. For ``--replay full``, a client of version 1 gets all ``AS_IT_CAME``, except for the
     last two."""
 
@@ -108,62 +108,109 @@ class UpdateKind(Struct, frozen=True):
     name: str
     role: Role
     compared_by: ComparedBy
-    form_v1: Form | None
-    form_v2: Form | None
+    form_v1: ReplayForm | None
+    form_v2: ReplayForm | None
     needs: tuple[str, ...] = ()
     chunk: str | None = None
 
 
-_COMPACTION, _PLAN, _SUBAGENTS = ("session", "compaction"), ("plan",), ("subagents",)
+_COMPACTION_CAPABILITY, _PLAN_CAPABILITY, _SUBAGENTS_CAPABILITY = ("session", "compaction"), ("plan",), ("subagents",)
 
 KINDS = (
-    UpdateKind(USER_CHUNK, Role.USER, ComparedBy.NEUTRAL_WORDS, Form.JOINED, Form.JOINED),
-    UpdateKind(AGENT_CHUNK, Role.AGENT, ComparedBy.WORDS, Form.JOINED, Form.JOINED),
-    UpdateKind(THOUGHT_CHUNK, Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, Form.JOINED, Form.JOINED),
-    UpdateKind(USER_MESSAGE, Role.USER, ComparedBy.NEUTRAL_WORDS, None, Form.JOINED, chunk=USER_CHUNK),
-    UpdateKind("agent_message", Role.AGENT, ComparedBy.WORDS, None, Form.JOINED, chunk=AGENT_CHUNK),
-    UpdateKind("agent_thought", Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, None, Form.JOINED, chunk=THOUGHT_CHUNK),
-    UpdateKind(TOOL_CALL, Role.CALL, ComparedBy.CALL, Form.MERGED, None),
-    UpdateKind(TOOL_CALL_UPDATE, Role.CALL, ComparedBy.CALL, Form.MERGED, Form.MERGED),
-    UpdateKind(TOOL_CALL_CHUNK, Role.CALL, ComparedBy.CALL, None, Form.MERGED),
-    UpdateKind(TERMINAL, Role.TERMINAL, ComparedBy.WHAT_FOLLOWS, None, Form.MERGED),
-    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, ComparedBy.WHAT_FOLLOWS, None, Form.MERGED),
-    UpdateKind(PLAN, Role.OTHER, ComparedBy.WHAT_FOLLOWS, Form.LAST_OF_TURN, None),
-    UpdateKind(PLAN_UPDATE, Role.OTHER, ComparedBy.WHAT_FOLLOWS, Form.AS_IT_CAME, Form.LAST_OF_TURN, needs=_PLAN),
-    UpdateKind(PLAN_REMOVED, Role.OTHER, ComparedBy.WHAT_FOLLOWS, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_PLAN),
-    UpdateKind(COMPACTION, Role.COMPACTION, ComparedBy.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
+    UpdateKind(USER_CHUNK, Role.USER, ComparedBy.NEUTRAL_WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
+    UpdateKind(AGENT_CHUNK, Role.AGENT, ComparedBy.WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
+    UpdateKind(THOUGHT_CHUNK, Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
+    UpdateKind(USER_MESSAGE, Role.USER, ComparedBy.NEUTRAL_WORDS, None, ReplayForm.JOINED, chunk=USER_CHUNK),
+    UpdateKind("agent_message", Role.AGENT, ComparedBy.WORDS, None, ReplayForm.JOINED, chunk=AGENT_CHUNK),
+    UpdateKind("agent_thought", Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, None, ReplayForm.JOINED, chunk=THOUGHT_CHUNK),
+    UpdateKind(TOOL_CALL, Role.CALL, ComparedBy.CALL, ReplayForm.MERGED, None),
+    UpdateKind(TOOL_CALL_UPDATE, Role.CALL, ComparedBy.CALL, ReplayForm.MERGED, ReplayForm.MERGED),
+    UpdateKind(TOOL_CALL_CHUNK, Role.CALL, ComparedBy.CALL, None, ReplayForm.MERGED),
+    UpdateKind(TERMINAL, Role.TERMINAL, ComparedBy.WHAT_FOLLOWS, None, ReplayForm.MERGED),
+    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, ComparedBy.WHAT_FOLLOWS, None, ReplayForm.MERGED),
+    UpdateKind(PLAN, Role.OTHER, ComparedBy.WHAT_FOLLOWS, ReplayForm.LAST_OF_TURN, None),
     UpdateKind(
-        COMPACTION_CHUNK, Role.COMPACTION, ComparedBy.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION
+        PLAN_UPDATE,
+        Role.OTHER,
+        ComparedBy.WHAT_FOLLOWS,
+        ReplayForm.AS_IT_CAME,
+        ReplayForm.LAST_OF_TURN,
+        needs=_PLAN_CAPABILITY,
+    ),
+    UpdateKind(
+        PLAN_REMOVED,
+        Role.OTHER,
+        ComparedBy.WHAT_FOLLOWS,
+        ReplayForm.AS_IT_CAME,
+        ReplayForm.AS_IT_CAME,
+        needs=_PLAN_CAPABILITY,
+    ),
+    UpdateKind(
+        COMPACTION,
+        Role.COMPACTION,
+        ComparedBy.TAKES_BACK,
+        ReplayForm.MERGED,
+        ReplayForm.AS_IT_CAME,
+        needs=_COMPACTION_CAPABILITY,
+    ),
+    UpdateKind(
+        COMPACTION_CHUNK,
+        Role.COMPACTION,
+        ComparedBy.TAKES_BACK,
+        ReplayForm.MERGED,
+        ReplayForm.AS_IT_CAME,
+        needs=_COMPACTION_CAPABILITY,
     ),
     # Drafts: a session that the agent began for its own work, and messages between such sessions.
-    UpdateKind(SUBAGENT, Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
-    UpdateKind(SESSION_MESSAGE, Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
-    UpdateKind(SESSION_MESSAGE_CHUNK, Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(
+        SUBAGENT,
+        Role.OTHER,
+        ComparedBy.EQUAL,
+        ReplayForm.AS_IT_CAME,
+        ReplayForm.AS_IT_CAME,
+        needs=_SUBAGENTS_CAPABILITY,
+    ),
+    UpdateKind(
+        SESSION_MESSAGE,
+        Role.OTHER,
+        ComparedBy.EQUAL,
+        ReplayForm.AS_IT_CAME,
+        ReplayForm.AS_IT_CAME,
+        needs=_SUBAGENTS_CAPABILITY,
+    ),
+    UpdateKind(
+        SESSION_MESSAGE_CHUNK,
+        Role.OTHER,
+        ComparedBy.EQUAL,
+        ReplayForm.AS_IT_CAME,
+        ReplayForm.AS_IT_CAME,
+        needs=_SUBAGENTS_CAPABILITY,
+    ),
     # In version 2 the agent itself sends its state before it answers, so none is replayed.
-    UpdateKind(AVAILABLE_COMMANDS, Role.STATE, ComparedBy.NOT_COMPARED, Form.LAST, Form.NEVER),
-    UpdateKind(USAGE, Role.STATE, ComparedBy.NOT_COMPARED, Form.LAST, Form.NEVER),
-    UpdateKind(CURRENT_MODE, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, None),
-    UpdateKind(CONFIG_OPTION, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
-    UpdateKind(SESSION_INFO, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
-    UpdateKind("notice", Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
-    UpdateKind(WORK_STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, Form.NEVER),
+    UpdateKind(AVAILABLE_COMMANDS, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.LAST, ReplayForm.NEVER),
+    UpdateKind(USAGE, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.LAST, ReplayForm.NEVER),
+    UpdateKind(CURRENT_MODE, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, None),
+    UpdateKind(CONFIG_OPTION, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER),
+    UpdateKind(SESSION_INFO, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER),
+    UpdateKind("notice", Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER),
+    UpdateKind(WORK_STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, ReplayForm.NEVER),
     # A draft that no schema has yet: the agent has taken back a part of the conversation. It says what the past is now,
     # and is no part of it: as state, it is recorded and sent at once, not replayed, nor looked for in a replay. In the
     # transcript, it explains what is missing before it.
-    UpdateKind(HISTORY_TRUNCATED, Role.STATE, ComparedBy.TAKES_BACK, Form.NEVER, Form.NEVER),
+    UpdateKind(HISTORY_TRUNCATED, Role.STATE, ComparedBy.TAKES_BACK, ReplayForm.NEVER, ReplayForm.NEVER),
 )
-UNKNOWN = UpdateKind("", Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME)
+UNKNOWN = UpdateKind("", Role.OTHER, ComparedBy.EQUAL, ReplayForm.AS_IT_CAME, ReplayForm.AS_IT_CAME)
 """The row of every other kind, and of an update without a kind. It counts as conversation: shown once too often is
 better than lost."""
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
 _STATE_KINDS = frozenset(kind.name for kind in KINDS if kind.role is Role.STATE)
-CALLS = frozenset(kind.name for kind in KINDS if kind.role is Role.CALL and kind.form_v1 is not None)
+V1_CALLS = frozenset(kind.name for kind in KINDS if kind.role is Role.CALL and kind.form_v1 is not None)
 """The kinds about a tool call in version 1."""
 CHUNK_OF = {kind.name: kind.chunk for kind in KINDS if kind.chunk is not None}
 """Maps the kinds of whole messages, in version 2, to the kinds of their chunks."""
-CHUNKS = frozenset(kind.name for kind in KINDS if kind.form_v1 is Form.JOINED)
+MESSAGE_CHUNKS = frozenset(kind.name for kind in KINDS if kind.form_v1 is ReplayForm.JOINED)
 """The kinds that add to a message of the user or the agent, or to a thought."""
 NEUTRAL = frozenset(
     kind.name for kind in KINDS if kind.compared_by in (ComparedBy.NEUTRAL_WORDS, ComparedBy.WHAT_FOLLOWS)

@@ -37,7 +37,7 @@ def as_v1(update: object) -> object:
     return update
 
 
-def all_as_v1(updates: list[object]) -> list[object]:
+def read_replay_as_v1(updates: list[object]) -> list[object]:
     """The updates of a replay as version 1 would have them, one for each. One that is replaced later says nothing.
 
     ``V2AsV1`` cannot do this: at once, it has no way to take back words that are replaced later, so they would count as
@@ -54,7 +54,7 @@ def all_as_v1(updates: list[object]) -> list[object]:
             for index in indexes:
                 v1_updates[index] = _SAYS_NOTHING
             indexes.clear()
-        if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
+        if kind in update_kinds.CHUNK_OF or kind in update_kinds.MESSAGE_CHUNKS:
             indexes.append(len(v1_updates))
         v1_updates.append(as_v1(update))
     return v1_updates
@@ -94,7 +94,7 @@ def item_as_v1(value: object, terminal: str | None) -> object:
             return value
 
 
-def asked_call_as_v1(subject: object, title: str | None) -> dict[str, object]:
+def permission_call_as_v1(subject: object, title: str | None) -> dict[str, object]:
     """The call that a permission request is about. ``title``: the request's, for a request about something else."""
     call = acp.member(subject, "toolCall")
     if not isinstance(call, Mapping):

@@ -24,7 +24,7 @@ class Dialect:
     """The member of the answer to ``initialize`` with the agent's name and version."""
     always_served: frozenset[str] = frozenset()
     """The names of optional methods of version 1 that every agent with sessions has."""
-    needs_sessions = False
+    requires_session_capabilities = False
     """Whether an agent without capabilities for sessions has no sessions."""
     fills_titles = False
     """Whether acp-proxy gives titles to sessions without one in the agent's list: every agent has one, so there is
@@ -41,7 +41,7 @@ class Dialect:
         """A client's message as version 1 would have it: only its method differs."""
         return message
 
-    def accepts(self, answer: Response) -> bool:
+    def is_acceptance(self, answer: Response) -> bool:
         """Whether this answer to a prompt only accepts it, so that the turn begins."""
         return False
 
@@ -53,12 +53,13 @@ class Dialect:
         """The line of an update that says whether a turn is under way; None if there is no such update."""
         return None
 
-    def find_allowed_kinds(self, client: object) -> frozenset[str]:
-        """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
-        return update_kinds.find_allowed(acp.member(client, "clientCapabilities"))
+    def find_allowed_kinds(self, initialize_params: object) -> frozenset[str]:
+        """The optional kinds of updates that the client takes. ``initialize_params``: the parameters of
+        ``initialize``."""
+        return update_kinds.find_allowed(acp.member(initialize_params, "clientCapabilities"))
 
-    def starts_servers(self, sessions: object) -> bool:
-        """Whether the agent starts MCP servers. ``sessions``: its capabilities for sessions."""
+    def agent_starts_servers(self, session_capabilities: object) -> bool:
+        """Whether the agent starts MCP servers. ``session_capabilities``: its capabilities for sessions."""
         return True  # every agent of version 1 must
 
 
@@ -69,7 +70,7 @@ class V2Dialect(Dialect):
     version = 2
     capabilities_member, sessions_member, info_member = "capabilities", "session", "info"
     always_served = frozenset({"list", "load", "resume", "close"})
-    needs_sessions = fills_titles = state_precedes_answer = True
+    requires_session_capabilities = fills_titles = state_precedes_answer = True
     work_state_bytes = b'"' + update_kinds.WORK_STATE.encode() + b'"'
     server_type = "stdio"
 
@@ -79,7 +80,7 @@ class V2Dialect(Dialect):
         begins_at = acp.text(acp.member(message.params, "replayFrom"), "type")
         return replace(message, method=acp.LOAD) if begins_at == "start" else message
 
-    def accepts(self, answer: Response) -> bool:
+    def is_acceptance(self, answer: Response) -> bool:
         return answer.error is None
 
     def read_work_state(self, update: object) -> str | None:
@@ -93,11 +94,11 @@ class V2Dialect(Dialect):
         update = {"sessionUpdate": update_kinds.WORK_STATE, "state": "running" if is_busy else "idle"}
         return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 
-    def find_allowed_kinds(self, client: object) -> frozenset[str]:
+    def find_allowed_kinds(self, initialize_params: object) -> frozenset[str]:
         return update_kinds.OPTIONAL
 
-    def starts_servers(self, sessions: object) -> bool:
-        return acp.offers(acp.member(sessions, "mcp"), "stdio")
+    def agent_starts_servers(self, session_capabilities: object) -> bool:
+        return acp.has_capability(acp.member(session_capabilities, "mcp"), "stdio")
 
 
 V1, V2 = Dialect(), V2Dialect()

@@ -1,4 +1,7 @@
-"""Rewrites session ids in lines, both ways, for sessions that the agent knows by another id than the client.
+"""Rewrites session ids in lines, both ways, for sessions that have more than one id.
+
+A session has up to three: the client's, ours, which its transcript has, and the agent's. ``CopyIds`` stands between the
+first two, ``Aliases`` between the last two. Where nothing differs, neither changes a line.
 
 Only ``params.sessionId`` changes; every other byte of a line stays. docs/transparency.md says when ids differ.
 """
@@ -14,7 +17,7 @@ from acp_proxy.proxy.effects import AmendTitles, Effect, Forward
 
 LIMIT = 16 * 1024 * 1024
 """The most bytes of ids that are remembered: tens of thousands of sessions, each of which the client has opened."""
-_ENTRY_OVERHEAD = 256
+_PAIR_OVERHEAD = 256
 
 
 class IdPairs:
@@ -48,39 +51,39 @@ class IdPairs:
             if self._latest_ids.get(kept_id) == other_id:
                 del self._latest_ids[kept_id]
 
-    def put_latest(self, line: bytes, message: Message) -> bytes:
+    def with_latest_id(self, line: bytes, message: Message) -> bytes:
         """The line with the other side's latest id in place of the kept one. ``message``: the same line, parsed."""
         return _rewrite_session_id(line, message, self._latest_ids) if self._latest_ids else line
 
-    def put_kept(self, line: bytes, message: Message) -> bytes:
+    def with_kept_id(self, line: bytes, message: Message) -> bytes:
         """The line with the kept id in place of any that the other side uses. ``message``: the same line, parsed."""
         return _rewrite_session_id(line, message, self._kept_ids) if self._kept_ids else line
 
 
 class Aliases(IdPairs):
-    """The client's and the agent's ids of sessions for which they differ. The client's is kept."""
+    """Our and the agent's ids of sessions for which they differ. Ours is kept."""
 
-    def watch(self, session_id: str) -> None:
-        """From now on, the session counts as one whose ids differ, although they may be the same: its lines are
-        parsed."""
+    def require_parsing(self, session_id: str) -> None:
+        """From now on, the session counts as one whose ids differ, although they may be the same, so its lines do not
+        pass unparsed."""
         self.add(session_id, self._latest_ids.get(session_id, session_id))
 
-    def find_client_id(self, agent_id: str) -> str | None:
-        """The client's id of the agent's session, or None if they are the same."""
+    def find_our_id(self, agent_id: str) -> str | None:
+        """Our id of the agent's session; None if it has no other, and was not given to ``require_parsing``."""
         return self._kept_ids.get(agent_id)
 
-    def find_agent_id(self, client_id: str) -> str | None:
-        """The agent's id of the client's session, or None if they are the same."""
-        return self._latest_ids.get(client_id)
+    def find_agent_id(self, our_id: str) -> str | None:
+        """The agent's id of our session; None if it has no other, and was not given to ``require_parsing``."""
+        return self._latest_ids.get(our_id)
 
-    def is_renamed(self, line: bytes) -> bool:
+    def names_alias(self, line: bytes) -> bool:
         """Whether a line from the agent names a session whose id must be rewritten."""
-        return self.rewrite_for_client(line, jsonrpc.read_message(line)) != line
+        return self.rewrite_from_agent(line, jsonrpc.read_message(line)) != line
 
-    rewrite_for_agent = IdPairs.put_latest
-    """A line from the client as the agent must get it."""
-    rewrite_for_client = IdPairs.put_kept
-    """A line from the agent as the client must get it."""
+    rewrite_for_agent = IdPairs.with_latest_id
+    """A line with our ids as the agent must get it."""
+    rewrite_from_agent = IdPairs.with_kept_id
+    """A line from the agent with our ids."""
 
 
 class CopyIds(IdPairs):
@@ -91,17 +94,17 @@ class CopyIds(IdPairs):
         """Whether the client has used this id for a session of ours."""
         return client_id in self._kept_ids
 
-    def rewrite_from_client(self, line: bytes, message: Message) -> bytes:
-        """A line from the client with our ids."""
+    def track_and_rewrite_from_client(self, line: bytes, message: Message) -> bytes:
+        """A line from the client with our ids. From now on, the client gets the id that it uses here."""
         session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
         if session_id is not None and (our_id := self._kept_ids.get(session_id)) is not None:
             self.add(our_id, session_id)
         elif session_id is not None and self.find_client_id(session_id) is not None:
             # The client uses our id now, and gets it in answers from here on. The pair stays for its earlier id.
             self.add(session_id, session_id)
-        return self.put_kept(line, message)
+        return self.with_kept_id(line, message)
 
-    restore_client_id = IdPairs.put_latest
+    rewrite_for_client = IdPairs.with_latest_id
     """A line with the client's id in place of ours."""
 
     def find_client_id(self, our_id: str) -> str | None:
@@ -109,29 +112,29 @@ class CopyIds(IdPairs):
         client_id = self._latest_ids.get(our_id)
         return client_id if client_id != our_id else None
 
-    def rename_effects(self, effects: list[Effect]) -> list[Effect]:
+    def rewrite_effects(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the client's ids in what is sent to it."""
-        return [self._rename_effect(effect) for effect in effects] if self else effects
+        return [self._rewrite_effect(effect) for effect in effects] if self else effects
 
     @property
-    def our_ids(self) -> dict[str, str]:
+    def our_ids_by_client_id(self) -> dict[str, str]:
         """Our ids of the sessions that the client knows by another id, by that id."""
         return {client_id: our_id for our_id, client_id in self._latest_ids.items() if client_id != our_id}
 
-    def _rename_effect(self, effect: Effect) -> Effect:
+    def _rewrite_effect(self, effect: Effect) -> Effect:
         match effect:
             case AmendTitles(data):
-                return replace(effect, data=self._rename_lines(data), our_ids=self.our_ids)
+                return replace(effect, data=self._rewrite_lines(data), our_ids_by_client_id=self.our_ids_by_client_id)
             case Forward(to, data) if to is Peer.CLIENT:
-                return replace(effect, data=self._rename_lines(data))
+                return replace(effect, data=self._rewrite_lines(data))
         return effect
 
-    def _rename_lines(self, data: bytes) -> bytes:
-        return b"".join(self.restore_client_id(line, jsonrpc.read_message(line)) for line in framing.split_lines(data))
+    def _rewrite_lines(self, data: bytes) -> bytes:
+        return b"".join(self.rewrite_for_client(line, jsonrpc.read_message(line)) for line in framing.split_lines(data))
 
 
 def _measure_pair(kept_id: str, other_id: str) -> int:
-    return _ENTRY_OVERHEAD + len(kept_id) + len(other_id)
+    return _PAIR_OVERHEAD + len(kept_id) + len(other_id)
 
 
 def _rewrite_session_id(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
@@ -141,7 +144,7 @@ def _rewrite_session_id(line: bytes, message: Message, ids: Mapping[str, str]) -
     if session_id not in ids or session_id is None or ids[session_id] == session_id:
         return line
     try:
-        return acp.with_session(line, ids[session_id])
+        return acp.with_session_id(line, ids[session_id])
     except (ValueError, KeyError):  # passes unchanged; the other side will answer that it does not know the session
         return line
 

@@ -1,23 +1,23 @@
 """Decides what passes, what is recorded, what acp-proxy answers, and what waits.
 
-``handle`` takes an event and returns effects in the order in which ``run`` must perform them. It never raises,
-whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it under one lock.
+``handle`` takes an event and returns effects, whose order ``effects`` explains. It never raises, whatever a peer sends.
+It does no I/O and asks for no time. ``run`` calls it under one lock.
 """
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
 from acp_proxy.proxy import capabilities, own_messages
 from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.capabilities import Answerers, Settings
+from acp_proxy.proxy.capabilities import Services, Settings
 from acp_proxy.proxy.draft_methods import DraftMethods
 from acp_proxy.proxy.effects import (
     DecideLater,
     DeleteSession,
     Effect,
     EndTurn,
-    FindSession,
     Forward,
     ListSessions,
+    LookUpSession,
     RecordGap,
     RecordUpdates,
     Warn,
@@ -30,9 +30,9 @@ from acp_proxy.proxy.events import (
     LineTooLong,
     OutputReserved,
     PageEmptied,
-    PastCompared,
-    PastShown,
-    SessionFound,
+    PastChosen,
+    SessionLookedUp,
+    UnsettledCompared,
 )
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
@@ -42,12 +42,12 @@ from acp_proxy.proxy.lists import jetbrains_index, list_lines
 from acp_proxy.proxy.lists.agent_list import AgentList
 from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.load.lookups import Lookups
-from acp_proxy.proxy.load.waiting_requests import WaitingRequests
+from acp_proxy.proxy.load.load_starter import LoadStarter
+from acp_proxy.proxy.load.waiting_messages import WaitingMessages
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
+from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
 from acp_proxy.proxy.tracked_sessions import UNOPENED_LIMIT
 from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 from acp_proxy.transcript.file_format import GapReason, NoteType
@@ -68,83 +68,83 @@ class Connection:
         """The text of errors, once the agent has ended."""
         # What others are built on.
         self._open_requests = OpenRequests()
-        self._session_entries = SessionEntries(is_recording=settings.records)
-        self._answerers = Answerers(settings.modes, is_wanted=settings.records and settings.serves)
+        self._session_tracker = SessionTracker(is_recording=settings.records)
+        self._services = Services(settings.modes, may_serve=settings.records and settings.serves)
         self._unnamed_agent_entries = UnnamedAgentEntries()
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
         # Requests to open a session.
-        self._continuations = Continuations(self._session_entries, self._aliases, self._handovers)
-        self._machine = LoadMachine(self._session_entries, self._handovers, self._continuations)
-        self._unsettled_updates = self._machine.unsettled_updates
-        self._lookups = Lookups(
-            self._answerers,
+        self._continuations = Continuations(self._session_tracker, self._aliases, self._handovers)
+        self._load_machine = LoadMachine(self._session_tracker, self._handovers, self._continuations)
+        self._agent_lines = self._load_machine.agent_lines
+        self._load_starter = LoadStarter(
+            self._services,
             self._open_requests,
-            self._session_entries,
-            self._machine,
+            self._session_tracker,
+            self._load_machine,
             self._continuations,
             self._handovers,
             self._aliases,
             self._copy_ids,
         )
-        self.waiting_requests = WaitingRequests(self._answerers, self._machine.loads, self._lookups)
+        self.waiting_messages = WaitingMessages(self._services, self._load_machine.loads, self._load_starter)
         self._handover_filter = HandoverFilter(
             self._handovers,
             self._aliases,
             self._open_requests,
-            self._session_entries.sessions,
-            self._machine.loads,
+            self._session_tracker.sessions,
+            self._load_machine.loads,
         )
         # Other requests that acp-proxy serves.
-        self._agent_list = AgentList(self._answerers, self._open_requests, self._session_entries)
+        self._agent_list = AgentList(self._services, self._open_requests, self._session_tracker)
         self._agent_index = AgentIndex(
-            self._answerers, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
+            self._services, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
         )
         self._draft_methods = DraftMethods(
-            self._answerers,
+            self._services,
             self._open_requests,
-            self._session_entries,
-            self._machine.end_load,
+            self._session_tracker,
+            self._load_machine.settle_session,
             self._agent_list.agent_has,
             self._aliases.rewrite_for_agent,
         )
         # All messages.
         self._negotiation = Negotiation(
             settings,
-            self._answerers,
-            self._session_entries,
+            self._services,
+            self._session_tracker,
             self._unnamed_agent_entries,
-            self._machine,
+            self._load_machine,
             self._continuations,
         )
-        self._message_entries = MessageEntries(
-            self._open_requests, self._session_entries, self._machine.loads.has_current_load
+        self._message_tracker = MessageTracker(
+            self._open_requests, self._session_tracker, self._load_machine.loads.has_load_for_updates
         )
         self.pass_through = PassThrough(
-            self._session_entries,
+            self._session_tracker,
             self._open_requests,
-            self._message_entries,
-            self._machine,
+            self._message_tracker,
+            self._load_machine,
             self._handovers,
             self._unnamed_agent_entries,
             self._aliases,
             self._copy_ids,
-            self._lookups.uncopied,
-            self.waiting_requests,
+            self._load_starter.uncopied_sessions,
+            self.waiting_messages,
         )
         """Lets lines pass without ``handle``."""
 
     @property
-    def holds_too_much(self) -> bool:
+    def must_pause_agent(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
-        return self._machine.load_buffers.are_too_much
+        return self._load_machine.held_lines.must_pause_agent
 
-    def must_compare_first(self, past_shown: PastShown) -> bool:
+    def must_compare_first(self, past_chosen: PastChosen) -> bool:
         """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run`` must compare
-        before it passes ``past_shown`` to ``handle``."""
-        return past_shown.is_uncompared and self._machine.load_buffers.has_waiting_updates_of_replay(
-            past_shown.request_id
+        before it passes ``past_chosen`` to ``handle``."""
+        return past_chosen.is_uncompared and self._load_machine.held_lines.has_waiting_updates_of_replay(
+            past_chosen.request_id
         )
 
     def handle(self, event: Event) -> list[Effect]:
@@ -165,14 +165,14 @@ class Connection:
                 effects = self._handle_client_lines(lines) if peer is Peer.CLIENT else self._handle_agent_lines(lines)
             case LineTooLong(peer, beginning):
                 effects = self._handle_too_long_line(peer, beginning)
-            case SessionFound():
-                effects = self._lookups.handle_found(event)
-            case PastShown():
-                effects = self._machine.handle_past_shown(event)
-            case PastCompared():
-                effects = self._machine.handle_past_compared(event)
+            case SessionLookedUp():
+                effects = self._load_starter.handle_looked_up(event)
+            case PastChosen():
+                effects = self._load_machine.handle_past_chosen(event)
+            case UnsettledCompared():
+                effects = self._load_machine.handle_unsettled_compared(event)
             case OutputReserved(request_id):
-                effects = self._machine.handle_reserved_output(request_id)
+                effects = self._load_machine.handle_output_reserved(request_id)
             case PageEmptied():
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
@@ -181,12 +181,12 @@ class Connection:
         if self._end_reason is not None:
             # What was decided in several steps may only now wait for an answer that nobody else gives.
             effects += self._handle_agent_end(self._end_reason) if not isinstance(event, AgentEnded) else []
-            effects = [*self._unnamed_agent_entries.hold(effects), *self._unnamed_agent_entries.end()]
+            effects = [*self._unnamed_agent_entries.filter(effects), *self._unnamed_agent_entries.handle_agent_end()]
         # Here those of events without lines are held: each line's were held when it was handled.
-        effects = self._draft_methods.amend_titles(self._unnamed_agent_entries.hold(effects))
-        effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(effects))
-        effects += self.waiting_requests.call_next()
-        if self._session_entries.sessions.is_crowded and not self._has_warned_crowded:
+        effects = self._draft_methods.have_titles_amended(self._unnamed_agent_entries.filter(effects))
+        effects = self._copy_ids.rewrite_effects(self._load_starter.uncopied_sessions.filter(effects))
+        effects += self.waiting_messages.announce_next()
+        if self._session_tracker.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
             effects.append(
                 Warn(
@@ -201,9 +201,9 @@ class Connection:
         effects: list[Effect] = [
             Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
         ]
-        session_id = acp.find_session_id(beginning)
-        if session_id is not None and self._session_entries.is_recording:
-            effects += self._unnamed_agent_entries.hold([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
+        session_id = acp.guess_session_id(beginning)
+        if session_id is not None and self._session_tracker.is_recording:
+            effects += self._unnamed_agent_entries.filter([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
@@ -211,16 +211,18 @@ class Connection:
     def _handle_client_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         for next_index, line in enumerate(lines, 1):
-            line, message = self._negotiation.read_client_line(line)
+            line, message = self._negotiation.read_and_amend_client_line(line)
             if self._copy_ids:
-                line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
-            if (waiting_effects := self.waiting_requests.add(lines[next_index - 1], message)) is not None:
+                line, message = self._negotiation.read_and_amend_client_line(
+                    self._copy_ids.track_and_rewrite_from_client(line, message)
+                )
+            if (waiting_effects := self.waiting_messages.try_add(lines[next_index - 1], message)) is not None:
                 effects += waiting_effects
                 continue
             if comparison_effects := self._release_and_compare_before(message):
                 return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._unnamed_agent_entries.hold(self._handle_client_message(line, message))
-            if isinstance(effects[-1], FindSession) and next_index < len(lines):
+            effects += self._unnamed_agent_entries.filter(self._handle_client_message(line, message))
+            if isinstance(effects[-1], LookUpSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
 
@@ -228,9 +230,9 @@ class Connection:
         """Send what waits and have ``run`` compare before this request goes on, if what the agent sent may be new."""
         if not isinstance(message, Request):
             return []
-        if message.method not in _SETTLING_METHODS and not self._draft_methods.is_settling(message.method):
+        if message.method not in _SETTLING_METHODS and not self._draft_methods.settles_updates(message.method):
             return []
-        return self._unsettled_updates.release_and_compare(acp.session_id(message.params))
+        return self._agent_lines.compare_before_request(acp.session_id(message.params))
 
     def _handle_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (own_effects := self._intercept_request(line, message)) is not None:
@@ -239,14 +241,14 @@ class Connection:
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
             self._negotiation.handle_initialize(message.params)
         effects += [
-            *self._message_entries.track_and_make_entries(Peer.CLIENT, message),
-            Forward(Peer.AGENT, self._to_agent(line, message)),
+            *self._message_tracker.track(Peer.CLIENT, message),
+            Forward(Peer.AGENT, self._prepare_for_agent(line, message)),
         ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
-            self._handovers.cancel_request(jsonrpc.read_cancelled_id(message), line)
-            effects += self._machine.cancel(message)
+            self._handovers.handle_request_cancel(jsonrpc.read_cancelled_id(message), line)
+            effects += self._load_machine.cancel(message)
         elif isinstance(message, Notification) and message.method == acp.CANCEL:
-            self._handovers.cancel_turn(acp.session_id(message.params) or "", line)
+            self._handovers.handle_turn_cancel(acp.session_id(message.params) or "", line)
         return effects
 
     def _settle_before(self, message: Message) -> list[Effect]:
@@ -256,55 +258,60 @@ class Connection:
         if not isinstance(message, Request) or session_id is None:
             return []
         if message.method == acp.PROMPT:
-            return self._machine.handle_prompt(session_id, message)
-        begins_turn = message.method == acp.STEERING and not self._session_entries.sessions.is_in_turn(session_id)
+            return self._load_machine.handle_prompt(session_id, message)
+        begins_turn = message.method == acp.STEERING and not self._session_tracker.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._machine.end_load(session_id) if ends else []
+        return self._load_machine.settle_session(session_id) if ends else []
 
     def _intercept_request(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that acp-proxy answers itself, or for which it looks something up or keeps a load
         before the agent gets it; None for all others, which are simply forwarded."""
-        served_here = self._answerers.served_here
+        served_here = self._services.served_here
         if request.method in (acp.LOAD, acp.RESUME):
-            if not self._session_entries.is_recording:
+            if not self._session_tracker.is_recording:
                 return None
             try:
                 session_id = acp.required_text(request.params, "sessionId")
             except acp.InvalidParams as problem:
-                is_ours = self._answerers.serves_here(request.method)
+                is_ours = self._services.serves_method(request.method)
                 return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
-            if self._answerers.is_ready:
-                return self._lookups.look_up_to_open(line, request, session_id)
-            return self._lookups.begin_passing_load(line, request, session_id)
-        if (looked_up := self._lookups.look_up_if_unopened(line, request)) is not None:
+            if self._services.is_ready:
+                return self._load_starter.look_up_to_open(line, request, session_id)
+            return self._load_starter.begin_passing_load(line, request, session_id)
+        if (looked_up := self._load_starter.look_up_if_unopened(line, request)) is not None:
             return looked_up
         try:
             if (own_effects := self._draft_methods.serve(request)) is not None:
                 return own_effects
             if (own_effects := self._agent_index.serve(request)) is not None:
                 return own_effects
-            if (own_effects := self._agent_list.serve(line, request)) is not None:
+            if (own_effects := self._agent_list.adapt_request(line, request)) is not None:
                 return own_effects
             if request.method == acp.LIST and capabilities.LIST in served_here:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                has_archive, answerers = capabilities.ARCHIVE in served_here, self._answerers
+                has_archive, services = capabilities.ARCHIVE in served_here, self._services
                 archived = list_lines.read_archive_filter(request.params) if has_archive else None
                 return [
                     ListSessions(
-                        request.id, cwd, cursor, answerers.supports_directories, archived, answerers.opens_foreign
+                        request.id,
+                        cwd,
+                        cursor,
+                        services.supports_directories,
+                        archived,
+                        services.opens_other_agents_sessions,
                     )
                 ]
-            if request.method == acp.DELETE and self._answerers.deletes(request.params):
+            if request.method == acp.DELETE and self._services.serves_delete(request.params):
                 return self._delete_session(acp.required_text(request.params, "sessionId"), request.id)
-            if request.method == acp.DELETE and self._session_entries.is_recording and self._answerers.is_ready:
-                return self._lookups.look_up_other_id(line, request)
+            if request.method == acp.DELETE and self._session_tracker.is_recording and self._services.is_ready:
+                return self._load_starter.look_up_other_id(line, request)
         except acp.InvalidParams as problem:
             return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
         return None
 
-    def _to_agent(self, line: bytes, message: Message) -> bytes:
+    def _prepare_for_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent gets it: unchanged, unless the agent has another id of the session."""
         if not self._aliases:
             return line
@@ -317,8 +324,10 @@ class Connection:
     def _handle_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         # First of all, so that nothing reads such a title.
-        if self._session_entries.is_recording and any(HANDOVER_RECORD_BYTES in line for line in lines):
-            lines = [remaining for line in lines if (remaining := handover_lines.without_title(line)) is not None]
+        if self._session_tracker.is_recording and any(HANDOVER_RECORD_BYTES in line for line in lines):
+            lines = [
+                remaining for line in lines if (remaining := handover_lines.without_handover_title(line)) is not None
+            ]
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1
@@ -331,9 +340,9 @@ class Connection:
                 effects += [Forward(Peer.CLIENT, data, may_precede_recording=True), RecordUpdates(session_id, data)]
                 continue
             if self._aliases:
-                line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
+                line = self._aliases.rewrite_from_agent(line, jsonrpc.read_message(line))
             visible_lines = self._handover_filter.filter(line, jsonrpc.read_message(line))
-            effects += self._unnamed_agent_entries.hold(self._handle_visible_lines(visible_lines))
+            effects += self._unnamed_agent_entries.filter(self._handle_visible_lines(visible_lines))
             self.pass_through.require_new_check()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
@@ -364,56 +373,56 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._unsettled_updates.release_all_of_session(session_id),
-                    *self._message_entries.track_and_make_entries(Peer.AGENT, message),
+                    *self._agent_lines.release_waiting(session_id),
+                    *self._message_tracker.track(Peer.AGENT, message),
                 ]
-                return effects + self._machine.send_agents_request(session_id, line)
+                return effects + self._agent_lines.send_agents_request(session_id, line)
             case Notification(method=method) if (
-                amendment := self._agent_index.find_amendment(method, line)
+                amendment := self._agent_index.make_amendment(method, line)
             ) is not None:
                 return [amendment]
             case Notification(method=method, params=params):
                 session_id = (
-                    self._machine.load_buffers.find_session_of_held_request(message)
+                    self._load_machine.held_lines.find_session_of_held_request(message)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._unsettled_updates.release_all_of_session(session_id),
-                    *self._message_entries.track_and_make_entries(Peer.AGENT, message),
+                    *self._agent_lines.release_waiting(session_id),
+                    *self._message_tracker.track(Peer.AGENT, message),
                 ]
-                return effects + self._machine.send_in_order(session_id, line)
+                return effects + self._agent_lines.send_in_order(session_id, line)
             case Batch() | Opaque():
-                return [*self._message_entries.track_and_make_entries(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+                return [*self._message_tracker.track(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _send_title(self, session_id: str) -> list[Effect]:
         """Send an update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._session_entries.take_title(session_id) if self._answerers.gives_titles else None
+        title = self._session_tracker.take_title(session_id) if self._services.fills_titles else None
         if title is None:
             return []
         update = {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
-        return self._machine.send_in_order(session_id, own_messages.encode_update(session_id, update))
+        return self._agent_lines.send_in_order(session_id, own_messages.encode_update(session_id, update))
 
     def _handle_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
-        load = self._machine.loads.find_current(session_id) if session_id is not None else None
+        load = self._load_machine.loads.find_load_for_updates(session_id) if session_id is not None else None
         if load is not None:
-            return self._machine.handle_update(load, line, message)
+            return self._agent_lines.handle_update(load, line, message)
         return [
             Forward(Peer.CLIENT, line, may_precede_recording=True),
-            *self._message_entries.track_and_make_entries(Peer.AGENT, message),
+            *self._message_tracker.track(Peer.AGENT, message),
         ]
 
     def _handle_work_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """Version 2: the agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
-            self._session_entries.begin_work(session_id)
+            self._session_tracker.begin_work(session_id)
             return self._handle_update(session_id, line, message)
-        was_in_turn = self._session_entries.sessions.is_in_turn(session_id)
-        late_effects = self._unsettled_updates.release_turn_of_session(session_id) if was_in_turn else []
-        end_effects = self._session_entries.end_work(session_id)
+        was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
+        late_effects = self._agent_lines.release_in_turn_of_session(session_id) if was_in_turn else []
+        end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._send_title(session_id) if end_effects else []
         handover_effects = (
-            self._complete_handover(session_id, None, succeeded=state == versions.IDLE) if end_effects else []
+            self._note_completed_handover(session_id, None, succeeded=state == versions.IDLE) if end_effects else []
         )
         effects = [
             *late_effects,
@@ -422,29 +431,29 @@ class Connection:
             *end_effects,
             *handover_effects,
         ]
-        return [*effects, *self._machine.handle_turn_end(session_id)] if was_in_turn else effects
+        return [*effects, *self._load_machine.handle_turn_end(session_id)] if was_in_turn else effects
 
     def _handle_response(self, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer: to a request of acp-proxy's own, to a load, to a prompt, or to another of the client's
         that means something here. All others pass."""
-        if (load := self._handovers.take_asked(message.id)) is not None:
+        if (load := self._handovers.take_load_asked_for(message.id)) is not None:
             return [
-                *self._machine.handle_new_session(load, line, message),
-                *self._handle_agent_lines(self._handover_filter.take_unnamed()),
+                *self._load_machine.handle_new_session_answer(load, line, message),
+                *self._handle_agent_lines(self._handover_filter.take_unidentified()),
             ]
-        if (own_effects := self._agent_list.handle_response(line, message)) is not None:
+        if (own_effects := self._agent_list.handle_own_answer(line, message)) is not None:
             return own_effects
-        if (own_effects := self._draft_methods.handle_response(message)) is not None:
+        if (own_effects := self._draft_methods.handle_own_answer(message)) is not None:
             return own_effects
         open_request = self._open_requests.take(Peer.CLIENT, message.id)
         if open_request is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._machine.loads.find_open_by_request(open_request.request)) is not None:
-            if resent := self._lookups.ask_by_earlier_id(load, message):
+        if (load := self._load_machine.loads.find_open_by_request(open_request.request)) is not None:
+            if resent := self._load_starter.retry_with_earlier_id(load, message):
                 return resent
             return [
-                *self._machine.handle_agents_answer(load, line, message),
-                *self._message_entries.make_early_update_entries(),
+                *self._load_machine.handle_agents_answer(load, line, message),
+                *self._message_tracker.record_early_updates(),
             ]
         if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
             return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
@@ -453,21 +462,21 @@ class Connection:
     def _handle_other_answer(self, open_request: OpenRequest, line: bytes, message: Response) -> list[Effect]:
         """The answer to a request that neither opens a session by its id nor prompts."""
         request, session_id = open_request.request, open_request.session_id
-        is_recording, has_succeeded = self._session_entries.is_recording, message.error is None
+        is_recording, has_succeeded = self._session_tracker.is_recording, message.error is None
         if request.method == acp.FORK and (fork := acp.session_id(message.result)) is not None:
             return [*self._handle_fork(open_request, fork, message), Forward(Peer.CLIENT, line)]
-        effects: list[Effect] = [*self._message_entries.make_answer_entries(open_request, message)]
+        effects: list[Effect] = [*self._message_tracker.track_answer(open_request, message)]
         match request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_initialize_answer(line, message)
             case acp.LIST if is_recording and has_succeeded and self._amends_agents_list:
-                return [*effects, self._agent_list.amend_page(line, request, message.result)]
+                return [*effects, self._agent_list.handle_page(line, request, message.result)]
             case acp.STEERING if session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._session_entries.make_steering_entries(session_id, request.raw)
+                    effects += self._session_tracker.track_steering(session_id, request.raw)
             case acp.DELETE if is_recording and has_succeeded and session_id is not None:
                 effects += self._delete_session(session_id)
-            case method if is_recording and has_succeeded and method in jetbrains_index.METHODS:
+            case method if is_recording and has_succeeded and method in jetbrains_index.INDEX_METHODS:
                 return [*effects, *self._agent_index.handle_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -475,91 +484,95 @@ class Connection:
         """The agent has opened a fork. Until this answer nobody knew its id: what came for it may be the parent's past,
         so it is not recorded with the answer, but compared."""
         request = open_request.request
-        raw_updates = self._session_entries.take_early_conversation(fork)
-        effects: list[Effect] = [*self._message_entries.make_answer_entries(open_request, message)]
-        if not self._session_entries.is_recording:
+        raw_updates = self._session_tracker.take_early_conversation(fork)
+        effects: list[Effect] = [*self._message_tracker.track_answer(open_request, message)]
+        if not self._session_tracker.is_recording:
             return effects
         expects_record = self._handovers.expect_handover_record_of_fork(fork, open_request.session_id or "")
         if expects_record and parse_fork_point(request.params) is not None:  # the copy may end before the note
-            effects += self._session_entries.note(fork, NoteType.HANDOVER)
-        return effects + self._machine.add_fork(request, fork, raw_updates)
+            effects += self._session_tracker.note(fork, NoteType.HANDOVER)
+        return effects + self._load_machine.add_fork(request, fork, raw_updates)
 
     @property
     def _amends_agents_list(self) -> bool:
         """Whether the agent's own list passes with changes."""
-        return self._answerers.amends_lists and capabilities.LIST not in self._answerers.served_here
+        return self._services.may_amend_lists and capabilities.LIST not in self._services.served_here
 
     def _delete_session(self, session_id: str, request_id: RequestId | None = None) -> list[Effect]:
         """Delete a session here. ``request_id``: the request to answer then, if the agent has not."""
-        forgotten = self._session_entries.delete(session_id)
-        return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request_id)]
+        forgotten = self._session_tracker.mark_deleted(session_id)
+        return [*forgotten, *self._load_machine.forget_session(session_id), DeleteSession(session_id, request_id)]
 
     def _handle_prompt_answer(
         self, open_request: OpenRequest, session_id: str, line: bytes, message: Response
     ) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = open_request.request.id
-        if self._negotiation.dialect.accepts(message):
-            accept_effects = self._session_entries.accept_prompt(session_id, message.raw, id)
+        if self._negotiation.dialect.is_acceptance(message):
+            accept_effects = self._session_tracker.track_accepted_prompt(session_id, message.raw, id)
             is_over = EndTurn(session_id) in accept_effects  # its turn has ended before
             end_effects = (
-                [*self._send_title(session_id), *self._complete_handover(session_id, id, succeeded=True)]
+                [*self._send_title(session_id), *self._note_completed_handover(session_id, id, succeeded=True)]
                 if is_over
                 else []
             )
             return [
                 *accept_effects,
-                *self._machine.handle_turn_end(session_id),
+                *self._load_machine.handle_turn_end(session_id),
                 *end_effects,
-                *self._machine.send_in_order(session_id, line),
+                *self._agent_lines.send_in_order(session_id, line),
             ]
-        refused_prompt = self._handovers.take_refused_prompt(session_id, id, message.error)
-        is_being_opened = self._machine.loads.is_being_opened(session_id)
-        if refused_prompt is not None and self._answerers.modes.handover != capabilities.NEVER and not is_being_opened:
+        refused_prompt = self._handovers.take_prompt_to_resend(session_id, id, message.error)
+        is_being_opened = self._load_machine.loads.is_being_opened(session_id)
+        if refused_prompt is not None and self._services.modes.handover != capabilities.NEVER and not is_being_opened:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
-            return self._lookups.look_up_to_send_again(load, prompt, line)
-        effects = self._unsettled_updates.release_turn_of_session(session_id)
-        effects += self._complete_handover(session_id, id, succeeded=message.error is None)
+            return self._load_starter.look_up_to_resend(load, prompt, line)
+        effects = self._agent_lines.release_in_turn_of_session(session_id)
+        effects += self._note_completed_handover(session_id, id, succeeded=message.error is None)
         effects += [
-            *self._message_entries.make_answer_entries(open_request, message),
-            *self._machine.handle_turn_end(session_id),
+            *self._message_tracker.track_answer(open_request, message),
+            *self._load_machine.handle_turn_end(session_id),
         ]
-        return [*effects, *self._send_title(session_id), *self._machine.send_in_order(session_id, line)]
+        return [*effects, *self._send_title(session_id), *self._agent_lines.send_in_order(session_id, line)]
 
-    def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
+    def _note_completed_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
         """A turn has ended, which may complete a handover, or catching up. ``prompt``: the one that was answered, if
         any."""
-        delivered = self._handovers.take_delivered(session_id, prompt, succeeded=succeeded)
+        delivered = self._handovers.take_completed(session_id, prompt, succeeded=succeeded)
         if delivered is None:
             return []
         if delivered.new_id is None:
-            return [*self._session_entries.note(session_id, NoteType.CAUGHT_UP)]
-        return [*self._session_entries.note(session_id, NoteType.HANDOVER, to=delivered.new_id)]
+            return [*self._session_tracker.note(session_id, NoteType.CAUGHT_UP)]
+        return [*self._session_tracker.note(session_id, NoteType.HANDOVER, to=delivered.new_id)]
 
     def _handle_agent_end(self, reason: str, advice: str = "") -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
-        effects = self._handle_visible_lines(self._handover_filter.take_partial_records())
-        for session_id, id in self._session_entries.sessions.list_accepted_prompts():
-            effects += self._unsettled_updates.release_turn_of_session(session_id)
-            effects += self._session_entries.fail_prompt(session_id, reason, id)
+        effects = self._handle_visible_lines(self._handover_filter.take_all_partial_lines())
+        for session_id, id in self._session_tracker.sessions.list_accepted_prompts():
+            effects += self._agent_lines.release_in_turn_of_session(session_id)
+            effects += self._session_tracker.track_failed_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._unsettled_updates.release_turn_of_session(open_request.session_id)
-                effects += self._session_entries.fail_prompt(open_request.session_id, reason, request.id)
+                effects += self._agent_lines.release_in_turn_of_session(open_request.session_id)
+                effects += self._session_tracker.track_failed_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"
                 effects += [Warn(text), own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, text)]
-            elif not self._machine.loads.answers(request):
+            elif not self._load_machine.loads.will_answer(request):
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [
-            *self._machine.end(reason),
-            *self._handle_agent_lines(self._handover_filter.take_unnamed()),
-            *self._lookups.fail(reason),
+            *self._load_machine.handle_agent_end(reason),
+            *self._handle_agent_lines(self._handover_filter.take_unidentified()),
+            *self._load_starter.handle_agent_end(reason),
         ]
-        effects += self.waiting_requests.fail(reason)
-        effects += [*self._draft_methods.end(), *self._agent_list.end(reason), *self._session_entries.end()]
+        effects += self.waiting_messages.handle_agent_end(reason)
+        effects += [
+            *self._draft_methods.handle_agent_end(),
+            *self._agent_list.handle_agent_end(reason),
+            *self._session_tracker.handle_agent_end(),
+        ]
         self._open_requests.clear()
-        return [*effects, *self._message_entries.make_early_update_entries()]
+        return [*effects, *self._message_tracker.record_early_updates()]

@@ -1,6 +1,6 @@
 """Serves drafts of the protocol that the agent lacks: titles by the user, archived sessions, and status.
 
-Does nothing unless ``Answerers.served_here`` names one of them. With an agent's own list, ``agent_list`` brings titles
+Does nothing unless ``Services.served_here`` names one of them. With an agent's own list, ``agent_list`` brings titles
 and archived sessions into its pages.
 """
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Message, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE, Answerers
+from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE, Services
 from acp_proxy.proxy.effects import AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_entries import SessionEntries
+from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 CLOSE_LIMIT = 64
@@ -24,32 +24,32 @@ class DraftMethods:
 
     def __init__(
         self,
-        answerers: Answerers,
+        services: Services,
         open_requests: OpenRequests,
-        session_entries: SessionEntries,
-        end_load: Callable[[str], list[Effect]],
+        session_tracker: SessionTracker,
+        settle_session: Callable[[str], list[Effect]],
         agent_has: Callable[[str], bool],
         rewrite_for_agent: Callable[[bytes, Message], bytes],
     ) -> None:
-        """``end_load``: settles what the agent sent about a session. ``agent_has``: whether the agent has a
+        """``settle_session``: settles what the agent sent about a session. ``agent_has``: whether the agent has a
         session. ``rewrite_for_agent``: replaces a session's id by the agent's."""
-        self._answerers = answerers
+        self._services = services
         self._open_requests = open_requests
-        self._session_entries = session_entries
-        self._settle_session = end_load
+        self._session_tracker = session_tracker
+        self._settle_session = settle_session
         self._agent_has = agent_has
         self._rewrite_for_agent = rewrite_for_agent
         self._close_count = 0
         self._closing: dict[RequestId, SetArchived] = {}
         """By the id of acp-proxy's own ``session/close``: what follows the answer."""
 
-    def is_settling(self, method: str) -> bool:
+    def settles_updates(self, method: str) -> bool:
         """Whether a request with this method settles what the agent sent about its session before."""
-        return method == acp.ARCHIVE and ARCHIVE in self._answerers.served_here
+        return method == acp.ARCHIVE and ARCHIVE in self._services.served_here
 
     def serve(self, request: Request) -> list[Effect] | None:
         """The effects of a request for a served draft; None for all other requests. Raises InvalidParams."""
-        served_here, agent_has = self._answerers.served_here, self._agent_has
+        served_here, agent_has = self._services.served_here, self._agent_has
         match request.method:
             case acp.SET_TITLE if TITLE in served_here:
                 session_id, raw_title = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
@@ -64,26 +64,26 @@ class DraftMethods:
                 return [SetArchived(request.id, session_id, agent_has(session_id), False)]
             case acp.STATUS if STATUS in served_here:
                 session_id = acp.required_text(request.params, "sessionId")
-                is_open = self._session_entries.sessions.is_open(session_id)
+                is_open = self._session_tracker.sessions.is_open(session_id)
                 return [AnswerStatus(request.id, session_id, agent_has(session_id), is_open)]
         return None
 
-    def handle_response(self, message: Response) -> list[Effect] | None:
+    def handle_own_answer(self, message: Response) -> list[Effect] | None:
         """The effects of the agent's answer to a close of acp-proxy's own; None for all other answers."""
         archiving = self._closing.pop(message.id, None) if message.id is not None else None
         if archiving is None:
             return None
-        return [*(self._session_entries.close(archiving.session_id) if message.error is None else []), archiving]
+        return [*(self._session_tracker.track_closed(archiving.session_id) if message.error is None else []), archiving]
 
-    def end(self) -> list[Effect]:
+    def handle_agent_end(self) -> list[Effect]:
         """The agent has ended, and answers nothing more: archive what it was asked to close."""
         effects: list[Effect] = [*self._closing.values()]
         self._closing.clear()
         return effects
 
-    def amend_titles(self, effects: list[Effect]) -> list[Effect]:
+    def have_titles_amended(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the user's titles in updates for the client."""
-        if TITLE not in self._answerers.served_here and not self._answerers.amends_index:
+        if TITLE not in self._services.served_here and not self._services.amends_agent_index:
             return effects
         return [
             AmendTitles(effect.data, self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES))
@@ -97,13 +97,13 @@ class DraftMethods:
     def _archive(self, request: RequestId, session_id: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""
         archiving = SetArchived(request, session_id, self._agent_has(session_id), True)
-        if not self._session_entries.sessions.is_open(session_id):
+        if not self._session_tracker.sessions.is_open(session_id):
             return [archiving]
         effects: list[Effect] = [*self._settle_session(session_id)]
-        if self._session_entries.sessions.is_in_turn(session_id):
-            self._session_entries.cancel_turn(session_id)
+        if self._session_tracker.sessions.is_in_turn(session_id):
+            self._session_tracker.mark_turn_cancelled(session_id)
             effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
-        if CLOSE not in self._answerers.served_by_agent or len(self._closing) >= CLOSE_LIMIT:
+        if CLOSE not in self._services.served_by_agent or len(self._closing) >= CLOSE_LIMIT:
             return [*effects, archiving]
         self._close_count += 1
         id = RequestId(f'"{own_messages.OWN_IDS}close-{self._close_count}"')

@@ -1,8 +1,9 @@
-"""What ``proxy`` asks ``run`` to do. ``run`` performs effects in the order in which ``Connection`` returns them.
+"""What ``proxy`` asks ``run`` to do.
 
-Effects for the transcript (``TranscriptEffectBase``) are written in exactly this order. A pump performs everything
-else once all of the same decision are written, those behind it too; only a ``Forward`` with ``may_precede_recording``
-may leave before.
+Of the effects that ``Connection`` returns, those for the transcript (``TranscriptEffectBase``) keep their order among
+themselves, and so do all others. The former go to the recorder at once. A pump performs the latter once all of the same
+decision are written, those that stand behind them too; only a ``Forward`` with ``may_precede_recording`` may leave
+before.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,7 @@ class IdentifyAgent(TranscriptEffectBase, frozen=True):
     version: str | None
 
 
-class ProtocolVersion(TranscriptEffectBase, frozen=True):
+class SetProtocolVersion(TranscriptEffectBase, frozen=True):
     """From here on, lines are of this version of the protocol; until the first such effect, of version 1."""
 
     version: int
@@ -48,9 +49,9 @@ class BeginTranscript(TranscriptEffectBase, frozen=True):
     cwd: str | None
     directories: list[str]
     origin: str
-    parent: str | None = None
+    parent_id: str | None = None
     """For a fork: the session whose transcript up to here becomes the beginning of this one's."""
-    point: Point | None = None
+    fork_point: Point | None = None
     """For a fork at a message: where that beginning ends. If the parent does not have the message, there is none."""
 
 
@@ -117,9 +118,9 @@ class ForgetSession(TranscriptEffectBase, frozen=True):
 class Forward(Struct, frozen=True):
     """Send bytes to a peer.
 
-    ``may_precede_recording``: it need not wait until the decision's effects for the transcript are written; its own
-    entry stands behind it. To wait is never wrong; this saves it where updates are sent and recorded one after another.
-    While a load's lines are held or compared, hardly anything is recorded, so most of them do without.
+    ``may_precede_recording``: it need not wait until the decision's effects for the transcript are written, of which
+    only its own entry concerns it. To wait is never wrong; this saves it where updates are sent and recorded one after
+    another. While a load's lines are held or compared, hardly anything is recorded, so most of them do without.
 
     ``is_own``: a message from acp-proxy.
     """
@@ -150,9 +151,9 @@ class ListSessions(Struct, frozen=True):
     """List only sessions of this directory."""
     cursor: str | None
     supports_directories: bool
-    archived: str | None = None
+    archive_filter: str | None = None
     """Which sessions to list by archive state, if each must say its own (``list_lines.EXCLUDE``, …)."""
-    lists_foreign: bool = True
+    lists_other_agents: bool = True
     """Sessions of other agents may be listed too."""
 
 
@@ -162,29 +163,29 @@ class AmendList(Struct, frozen=True):
 
     line: bytes
     """Usually the answer to ``session/list``."""
-    archived: str | None = None
+    archive_filter: str | None = None
     """As for ``ListSessions``."""
     client_request: Request | None = None
     """The client's request, if a page of which nothing is left must not be sent; the event ``PageEmptied`` follows
     instead."""
-    pages: int = 1
+    pages_read: int = 1
     """How many pages were read for this request."""
     fills_titles: bool = False
     """Sessions without a title get the one that acp-proxy would list."""
-    joins_rows: bool = False
+    adds_our_rows: bool = False
     """This is the first page, which sessions join that only acp-proxy can list."""
-    lists_foreign: bool = True
+    lists_other_agents: bool = True
     """Copies and other agents' sessions may be listed too."""
     cwd: str | None = None
     """Only sessions of this directory join."""
     supports_directories: bool = False
-    is_of_index: bool = False
+    is_of_agent_index: bool = False
     """The line is of the agent's index: the agent has archived sessions itself, and its rows say which."""
-    list_member: str = "result"
+    rows_member: str = "result"
     """The line's member that has the sessions."""
-    renamed: frozenset[str] = frozenset()
+    retitled_ids: frozenset[str] = frozenset()
     """As for ``AmendTitles``."""
-    our_ids: Mapping[str, str] = _NOTHING
+    our_ids_by_client_id: Mapping[str, str] = _NOTHING
     """As for ``AmendTitles``."""
     requested_ids: tuple[str, ...] = ()
     """The ids that the client asked for, which join if only acp-proxy knows them."""
@@ -193,13 +194,13 @@ class AmendList(Struct, frozen=True):
 class AmendTitles(Struct, frozen=True):
     """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines.
 
-    ``renamed``: sessions that the agent is giving a new title of the user's, and perhaps tells before it answers.
-    ``our_ids``: our ids of the sessions that have another id in the lines, by that id.
+    ``retitled_ids``: sessions that the agent is giving a new title of the user's, and perhaps tells before it answers.
+    ``our_ids_by_client_id``: our ids of the sessions that have another id in the lines, by that id.
     """
 
     data: bytes
-    renamed: frozenset[str] = frozenset()
-    our_ids: Mapping[str, str] = _NOTHING
+    retitled_ids: frozenset[str] = frozenset()
+    our_ids_by_client_id: Mapping[str, str] = _NOTHING
 
 
 class SetTitle(Struct, frozen=True):
@@ -223,7 +224,7 @@ class SetArchived(Struct, frozen=True):
     is_archived: bool
 
 
-class FollowAgent(Struct, frozen=True):
+class StoreAgentsChange(Struct, frozen=True):
     """The agent has given a session the user's title, or has archived or unarchived it: that goes into the store too.
 
     ``title``, ``is_archived``: None if that has not changed.
@@ -257,35 +258,35 @@ class AddAlias(Struct, frozen=True):
     alias: str
 
 
-class FindSession(Struct, frozen=True):
-    """Look a session up before the agent is asked to open or delete it. The event ``SessionFound`` follows.
+class LookUpSession(Struct, frozen=True):
+    """Look a session up before the agent is asked to open or delete it. The event ``SessionLookedUp`` follows.
 
-    ``only_here``: only acp-proxy can show the session, so the index is asked even if the transcript is missing.
+    ``asks_index``: only acp-proxy can show the session, so the index is asked even if the transcript is missing.
     ``client_id``: the id by which the client knows it, if that is another one.
     """
 
     request_id: RequestId
     session_id: str
-    only_here: bool = True
+    asks_index: bool = True
     client_id: str | None = None
 
 
 class DecideLater(Struct, frozen=True):
-    """Decide on these lines again, as ``LinesRead``, once the store has answered what was asked before them."""
+    """Decide on these lines again, as ``LinesRead``, once the effects that stand before this are performed."""
 
     peer: Peer
     lines: list[bytes]
 
 
 class DecideWaiting(Struct, frozen=True):
-    """Decide on the next line that waits for a load of this session (``WaitingRequests.take_next``), on a thread of its
+    """Decide on the next line that waits for a load of this session (``WaitingMessages.take_next``), on a thread of its
     own: it may have to be looked up and sent to the agent, while the client's output is held here."""
 
     session_id: str
 
 
-class ComparePast(Struct, frozen=True):
-    """Compare what the agent sent about a session with its transcript. The event ``PastCompared`` follows.
+class CompareUnsettled(Struct, frozen=True):
+    """Compare what the agent sent about a session with its transcript. The event ``UnsettledCompared`` follows.
 
     ``updates``: lines of updates, each with whether it came after the agent's answer. ``since_size``: if set, they are
     what was new when the transcript had this size, and only what was appended to it since is compared.
@@ -297,17 +298,17 @@ class ComparePast(Struct, frozen=True):
     since_size: int | None = None
 
 
-class ShowPast(Struct, frozen=True):
+class ChoosePast(Struct, frozen=True):
     """Compare what the agent sent with the transcript that was looked up, decide whose past is shown, and send the
-    transcript if it is that.
+    transcript if it is that. Also makes the handover record.
 
-    The event ``PastShown`` follows.
+    The event ``PastChosen`` follows. The agent's replay, if it is that, is held by ``proxy/load``, and leaves then.
     """
 
     request_id: RequestId
     updates: tuple[tuple[bytes, bool], ...] = ()
     """Lines of conversation updates, each with whether it came after an answer of the agent."""
-    compares: bool = False
+    needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
     fixed_rule: Rule | None = None
     """The rule, if it is decided already; else ``choose_past`` decides."""
@@ -315,21 +316,21 @@ class ShowPast(Struct, frozen=True):
     """As for ``LoadPlan``; False too for a prompt that is sent again, since the client has the past on the screen."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""
-    only_lacking: bool = False
+    only_what_agent_lacks: bool = False
     """The record is only of what the agent's session lacks, since other machines recorded it."""
     before_prompt: RequestId | None = None
     """The prompt up to which the record goes."""
     sends_title: bool = True
     """Also send the title made from the prompts."""
-    kinds: frozenset[str] = frozenset()
+    client_update_kinds: frozenset[str] = frozenset()
     """The optional kinds of updates that the client understands."""
-    protocol: int = 1
+    protocol_version: int = 1
     """The protocol's version."""
     accepted_content: frozenset[str] = frozenset()
     """The types of content blocks that may be attached to the record."""
 
 
-class StopShowingPast(Struct, frozen=True):
+class StopSendingTranscript(Struct, frozen=True):
     """Stop sending the transcript."""
 
     request_id: RequestId
@@ -353,7 +354,7 @@ class ReserveOutput(Struct, frozen=True):
 
 TranscriptEffect = (
     IdentifyAgent
-    | ProtocolVersion
+    | SetProtocolVersion
     | BeginTranscript
     | BeginTurn
     | RecordMessage
@@ -373,16 +374,16 @@ RelayEffect = (
     | AmendTitles
     | SetTitle
     | SetArchived
-    | FollowAgent
+    | StoreAgentsChange
     | AnswerStatus
     | DeleteSession
     | AddAlias
-    | FindSession
+    | LookUpSession
     | DecideLater
     | DecideWaiting
-    | ComparePast
-    | ShowPast
-    | StopShowingPast
+    | CompareUnsettled
+    | ChoosePast
+    | StopSendingTranscript
     | CloseTranscript
     | ReserveOutput
 )

@@ -25,19 +25,19 @@ class LineTooLong(Struct, frozen=True):
     beginning: bytes
 
 
-class SessionFound(Struct, frozen=True):
-    """What the store has of a session that the client wants to open: the answer to ``FindSession``.
+class SessionLookedUp(Struct, frozen=True):
+    """What the store has of a session that the client wants to open: the answer to ``LookUpSession``.
 
     That is one of five: another session continues in it, it was deleted, the store cannot be read, there is nothing of
     it, or there is a transcript. All fields below ``has_transcript`` are about that, and only a transcript sets them.
     """
 
     request_id: RequestId
-    continued_session_id: str | None = None
+    our_id: str | None = None
     """The session that continues in this one of the agent."""
     is_deleted: bool = False
     """The session was deleted here."""
-    trouble: str | None = None
+    errno_name: str | None = None
     """The name of an errno, if the store cannot be read."""
     has_transcript: bool = False
     is_complete: bool = False
@@ -50,42 +50,43 @@ class SessionFound(Struct, frozen=True):
     """The session was handed over before, or has turns of another machine, or is foreign."""
     alias: str | None = None
     """The agent's id, if it differs."""
-    is_behind: bool = False
+    agent_is_behind: bool = False
     """The agent's session lacks turns of other machines. Not of a copy, which has none."""
-    is_copy: bool = False
+    agent_lacks_it: bool = False
     """It was copied from another agent, or comes from another machine, and this agent has no session for it yet."""
-    is_foreign: bool = False
+    is_uncopied: bool = False
     """A copy that is not even made; it is with the first prompt. Then ``alias`` and ``is_open_elsewhere`` are None."""
 
 
-class PastShown(Struct, frozen=True):
-    """What ``ShowPast`` asked for is done: if the transcript is shown, the client has it.
+class PastChosen(Struct, frozen=True):
+    """What ``ChoosePast`` asked for is done: it is chosen whose past is shown. If it is the transcript, the client has
+    it; if it is the agent's replay, that leaves now.
 
-    ``decision``: whose past is shown, and why. ``comparison``: None if the transcript could not be read, the
-    comparison was given up, or nothing was compared, since the agent had sent nothing before its answer
-    (``is_uncompared``); from now on, only its load changes it. ``states``: lines with the latest recorded state of the
-    session. ``handover_record``: the one for the agent, if it was asked for. ``attached``: content blocks that follow
-    it, as JSON. ``size``: the size of the transcript, in bytes.
+    ``decision``: whose past is shown, and why. ``comparison``: None if the transcript could not be read, the comparison
+    was given up, or nothing was compared, since the agent had sent nothing before its answer (``is_uncompared``); from
+    now on, only its load changes it. ``latest_state_lines``: lines with the latest recorded state of the session.
+    ``handover_record``: the one for the agent, if it was asked for. ``attached_blocks``: content blocks that follow it,
+    as JSON. ``transcript_size``: the size of the transcript, in bytes.
     """
 
     request_id: RequestId
     decision: Decision
     comparison: Comparison | None
-    states: list[bytes]
+    latest_state_lines: list[bytes]
     handover_record: str = ""
-    attached: tuple[bytes, ...] = ()
+    attached_blocks: tuple[bytes, ...] = ()
     is_uncompared: bool = False
-    size: int = 0
+    transcript_size: int = 0
 
 
-class PastCompared(Struct, frozen=True):
-    """The comparison that ``ComparePast`` asked for; None if the transcript could not be read. ``size``: the size of
-    the transcript, in bytes."""
+class UnsettledCompared(Struct, frozen=True):
+    """The comparison that ``CompareUnsettled`` asked for; None if the transcript could not be read.
+    ``transcript_size``: the size of the transcript, in bytes."""
 
     request_id: RequestId
     session_id: str
     comparison: Comparison | None
-    size: int = 0
+    transcript_size: int = 0
 
 
 class OutputReserved(Struct, frozen=True):
@@ -97,7 +98,7 @@ class OutputReserved(Struct, frozen=True):
 class PageEmptied(Struct, frozen=True):
     """Nothing is left of a page of the agent's list, as ``line`` has it, and ``cursor`` is that of another page."""
 
-    page: AmendList
+    amendment: AmendList
     line: bytes
     cursor: str
 
@@ -110,4 +111,13 @@ class AgentEnded(Struct, frozen=True):
     advice: str = ""
 
 
-Event = LinesRead | LineTooLong | SessionFound | PastShown | PastCompared | OutputReserved | PageEmptied | AgentEnded
+Event = (
+    LinesRead
+    | LineTooLong
+    | SessionLookedUp
+    | PastChosen
+    | UnsettledCompared
+    | OutputReserved
+    | PageEmptied
+    | AgentEnded
+)

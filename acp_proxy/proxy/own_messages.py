@@ -24,7 +24,7 @@ def encode_not_found(id: RequestId, session_id: str) -> bytes:
     )
 
 
-def refuse_for_store(id: RequestId, errno_name: str) -> Forward:
+def refuse_unreadable(id: RequestId, errno_name: str) -> Forward:
     """The error for history that cannot be read. It has no text of the system's, since some clients react to that."""
     what_to_do = "Restart the agent." if errno_name == REPLACED else "Run: acp-proxy doctor"
     message = f"Session history cannot be read ({errno_name}). {what_to_do}"

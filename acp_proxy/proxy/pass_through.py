@@ -10,9 +10,9 @@ from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Res
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.load.waiting_requests import WaitingRequests
+from acp_proxy.proxy.load.waiting_messages import WaitingMessages
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
+from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 
@@ -40,27 +40,27 @@ class PassThrough:
 
     def __init__(
         self,
-        session_entries: SessionEntries,
+        session_tracker: SessionTracker,
         open_requests: OpenRequests,
-        message_entries: MessageEntries,
-        machine: LoadMachine,
+        message_tracker: MessageTracker,
+        load_machine: LoadMachine,
         handovers: Handovers,
         unnamed_agent_entries: UnnamedAgentEntries,
         aliases: Aliases,
         copy_ids: CopyIds,
         uncopied: UncopiedSessions,
-        waiting_requests: WaitingRequests,
+        waiting_messages: WaitingMessages,
     ) -> None:
-        self._session_entries = session_entries
+        self._session_tracker = session_tracker
         self._open_requests = open_requests
-        self._message_entries = message_entries
-        self._machine = machine
+        self._message_tracker = message_tracker
+        self._load_machine = load_machine
         self._handovers = handovers
         self._unnamed_agent_entries = unnamed_agent_entries
         self._aliases = aliases
         self._copy_ids = copy_ids
         self._uncopied = uncopied
-        self._waiting_requests = waiting_requests
+        self._waiting_messages = waiting_messages
         self._session_id = ""
         """The session updated last."""
         self._prefix = acp.UPDATE_PREFIX + b'"'
@@ -104,17 +104,17 @@ class PassThrough:
         if self._aliases or self._copy_ids:
             return False
         # What the agent sends may have to wait for the answer to a load, or be compared until the turn after it ends.
-        if peer is Peer.AGENT and self._machine.loads:
+        if peer is Peer.AGENT and self._load_machine.loads:
             return False
         # What the client asks about a session may have to wait behind a load of that.
-        if peer is Peer.CLIENT and self._waiting_requests:
+        if peer is Peer.CLIENT and self._waiting_messages:
             return False
         if len(data) > _READ_TWICE_LIMIT or data.rfind(_SESSION_METHOD) >= 0:
             return False
         if data.find(b"\n") + 1 < len(data):
             return all(self._means_nothing(jsonrpc.read_message(line), peer) for line in framing.split_lines(data))
         message = jsonrpc.read_message(data)
-        return self._means_nothing(message, peer) or self._open_or_close_request(message, peer)
+        return self._means_nothing(message, peer) or self._track_request_or_answer(message, peer)
 
     def require_new_check(self) -> None:
         """Check again before the next update passes: something has happened that could concern it."""
@@ -136,14 +136,14 @@ class PassThrough:
     def _set_what_passes(self) -> None:
         """Set whether nothing but forwarding and recording follows from this session's updates, and which must be
         parsed nevertheless. Holds until ``require_new_check``."""
-        session_id, machine = self._session_id, self._machine
+        session_id, load_machine = self._session_id, self._load_machine
         self._may_pass = (
-            self._session_entries.is_recording  # else there is no transcript for them
-            and self._unnamed_agent_entries.is_named  # else entries wait, since the agent's name chooses their folder
+            self._session_tracker.is_recording  # else there is no transcript for them
+            and self._unnamed_agent_entries.is_folder_known  # else entries wait for the agent's name
             # It exists here and is not deleted, else its transcript is begun first, or not at all. And it has no
             # terminal that a tool call may show, since the output of that is noted.
-            and self._session_entries.sessions.needs_no_parsing(session_id)
-            and self._aliases.find_client_id(session_id) is None  # else the client knows it by another id
+            and self._session_tracker.sessions.needs_no_parsing(session_id)
+            and self._aliases.find_our_id(session_id) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session_id) is None
             # Another agent's gets a transcript when it is prompted.
             and not self._uncopied.is_uncopied(session_id)
@@ -151,13 +151,13 @@ class PassThrough:
             and not self._handovers.may_repeat_handover_record(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
-            and not machine.claims_all_updates(session_id)
+            and not load_machine.agent_lines.claims_all_updates(session_id)
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
-        if machine.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
-            self._parsed_if_contains += (machine.dialect.work_state_bytes,)
-        if machine.loads.has_current_load(session_id):  # in the turn after a load, it may begin a replay
+        if load_machine.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
+            self._parsed_if_contains += (load_machine.dialect.work_state_bytes,)
+        if load_machine.loads.has_load_for_updates(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (update_kinds.USER_BYTES,)
 
     def _means_nothing(self, message: Message, peer: Peer) -> bool:
@@ -169,7 +169,7 @@ class PassThrough:
             return message.method not in _CLIENT_NOTIFICATIONS
         return isinstance(message, Response) and self._open_requests.find(Peer.AGENT, message.id) is None
 
-    def _open_or_close_request(self, message: Message, peer: Peer) -> bool:
+    def _track_request_or_answer(self, message: Message, peer: Peer) -> bool:
         """Open a request that has no other effect, or close one that is answered: a client's without a meaning here, or
         the agent's for a terminal's output. Returns whether the message is one of these."""
         if isinstance(message, Request):
@@ -180,16 +180,16 @@ class PassThrough:
         answered = self._open_requests.find(peer.other, message.id) if isinstance(message, Response) else None
         if answered is None or not _is_only_remembered(answered.request.method, peer.other):
             return False
-        if self._session_entries.is_output_noted(answered.session_id, answered.request.params, message):
+        if self._session_tracker.must_note_output(answered.session_id, answered.request.params, message):
             return False
         # Closes the request, and makes no entries: none are made for such a request of the client, and the note of a
         # terminal's output was ruled out above.
-        self._message_entries.track_and_make_entries(peer, message)
+        self._message_tracker.track(peer, message)
         return True
 
 
-def _is_only_remembered(method: str, asker: Peer) -> bool:
-    """Whether such requests of ``asker``, and their answers, have no effect but that they are remembered."""
-    if asker is Peer.AGENT:
+def _is_only_remembered(method: str, requester: Peer) -> bool:
+    """Whether such requests of ``requester``, and their answers, have no effect but that they are remembered."""
+    if requester is Peer.AGENT:
         return method in _POLLING_REQUESTS
     return method not in _CLIENT_METHODS and not method.startswith(_CLIENT_PREFIXES)

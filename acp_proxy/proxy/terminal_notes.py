@@ -47,7 +47,7 @@ class Terminal(Struct):
     def size(self) -> int:
         return _TERMINAL_OVERHEAD + len(self.output or "")
 
-    def has_grown(self, output: str | None) -> bool:
+    def must_note_output(self, output: str | None) -> bool:
         """Whether so much of this output is new that it is noted before the end of the turn."""
         return self.is_shown and bool(output) and len(output or "") >= 2 * (self.noted_size or 0)
 
@@ -71,7 +71,7 @@ class SessionTerminals:
         self._by_id: dict[str, Terminal] = {}
 
     @property
-    def may_be_shown(self) -> bool:
+    def has_any_of_this_turn(self) -> bool:
         """Whether a tool call of this turn shows one, or may still show it."""
         return any(not terminal.is_earlier for terminal in self._by_id.values())
 
@@ -98,8 +98,8 @@ class SessionTerminals:
         if method == acp.TERMINAL_OUTPUT:
             self._keep_output(terminal, result)
             return (
-                self._make_notes({acp.text(params, "terminalId") or "": terminal})
-                if terminal.has_grown(terminal.output)
+                self._note({acp.text(params, "terminalId") or "": terminal})
+                if terminal.must_note_output(terminal.output)
                 else []
             )
         if method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
@@ -127,14 +127,12 @@ class SessionTerminals:
         if not terminal.is_shown:  # a tool call may show it until the turn ends
             return []
         self._drop(id)
-        return self._make_notes({id: terminal}) if terminal.has_news or not terminal.is_earlier else []
+        return self._note({id: terminal}) if terminal.has_news or not terminal.is_earlier else []
 
-    def note_shown(self) -> list[TranscriptEffect]:
+    def end_turn(self) -> list[TranscriptEffect]:
         """A turn has ended, or the session: what is shown now is earlier from here on. Notes that, and earlier ones of
         which more is known."""
-        notes = self._make_notes(
-            {id: each for id, each in self._by_id.items() if each.has_news or each.noted_size is None}
-        )
+        notes = self._note({id: each for id, each in self._by_id.items() if each.has_news or each.noted_size is None})
         for id, terminal in list(self._by_id.items()):
             if terminal.is_released or (terminal.is_shown and terminal.is_final):
                 self._drop(id)
@@ -152,7 +150,7 @@ class SessionTerminals:
         terminal = self._by_id.pop(id, None)
         self._memory.used -= terminal.size if terminal is not None else 0
 
-    def _make_notes(self, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
+    def _note(self, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
         """The notes of those of these terminals that are shown."""
         notes: list[TranscriptEffect] = []
         for id, terminal in terminals.items():

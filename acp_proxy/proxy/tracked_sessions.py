@@ -24,13 +24,13 @@ _SECOND_CHANCES = 64
 class _Prompt:
     """A prompt whose turn has not ended. ``is_cancelled``: the client has cancelled its turn.
 
-    ``is_accepted``: the agent has answered it, and its turn goes on (version 2). ``was_busy``: the agent has begun to
-    work since. ``is_over``: it has ended that before it answered.
+    ``is_accepted``: the agent has answered it, and its turn goes on (version 2). ``has_work_begun``: the agent has
+    begun to work since. ``is_work_over``: it has ended that before it answered.
     """
 
     def __init__(self, id: RequestId | None) -> None:
         self.id = id
-        self.is_cancelled = self.is_accepted = self.was_busy = self.is_over = False
+        self.is_cancelled = self.is_accepted = self.has_work_begun = self.is_work_over = False
 
 
 class OpenPrompts:
@@ -49,7 +49,7 @@ class OpenPrompts:
     def add(self, id: RequestId | None) -> None:
         self._prompts.append(_Prompt(id))
 
-    def cancel(self) -> None:
+    def cancel_all(self) -> None:
         for prompt in self._prompts:
             prompt.is_cancelled = True
 
@@ -69,25 +69,25 @@ class OpenPrompts:
         if prompt is None:
             return False
         prompt.is_accepted = True
-        if prompt.is_over:
+        if prompt.is_work_over:
             self._prompts.remove(prompt)
-        return prompt.is_over
+        return prompt.is_work_over
 
     def begin_work(self) -> None:
         for prompt in self._prompts:
-            prompt.was_busy, prompt.is_over = True, False
+            prompt.has_work_begun, prompt.is_work_over = True, False
 
     def end_work(self) -> bool:
         """The agent works no more: that ends the turns of the prompts that it has accepted, or accepts later although
         it has worked since they came. Returns whether any has ended now."""
         for prompt in self._prompts:
-            prompt.is_over = prompt.was_busy
-        accepted = self.accepted
+            prompt.is_work_over = prompt.has_work_begun
+        accepted = self.accepted_ids
         self._prompts = [prompt for prompt in self._prompts if not prompt.is_accepted]
         return bool(accepted)
 
     @property
-    def accepted(self) -> list[RequestId | None]:
+    def accepted_ids(self) -> list[RequestId | None]:
         """The ids of the prompts that the agent has accepted."""
         return [prompt.id for prompt in self._prompts if prompt.is_accepted]
 
@@ -104,13 +104,13 @@ class TrackedSession:
         self.is_recorded = False
         self.cwd: str | None = None
         self.directories: list[str] = []
-        self.answer: Mapping[str, object] = {}
+        self.opening_answer: Mapping[str, object] = {}
         """What the agent answered last when it opened the session, without the id: its modes, for example."""
         self.prompts = OpenPrompts()
         self.is_deleted = False
         self.is_open = False
         """Whether the agent has it in memory: it was opened or prompted here, and not closed since."""
-        self.lacks_title = False
+        self.awaits_title = False
         """Whether it is new and the client has no title of it yet."""
         self.titles = Titles()
         self.terminals = terminals
@@ -118,7 +118,7 @@ class TrackedSession:
 
 
 class TrackedSessions(OrderedDict[str, TrackedSession]):
-    """The sessions' states by id, the one used longest ago first. ``SessionEntries`` changes them, others ask."""
+    """The sessions' states by id, the one used longest ago first. ``SessionTracker`` changes them, others ask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         """Whether the turn of a prompt of this session has not ended."""
         return session_id in self and bool(self[session_id].prompts)
 
-    def has_begun(self, session_id: str) -> bool:
+    def is_recorded(self, session_id: str) -> bool:
         """Whether this process has begun to record the session."""
         return session_id in self and self[session_id].is_recorded
 
@@ -140,25 +140,25 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         """Whether the session was deleted, and not prompted since."""
         return session_id in self and self[session_id].is_deleted
 
-    def exists_here(self, session_id: str) -> bool:
+    def is_tracked(self, session_id: str) -> bool:
         """Whether the session was opened or named here, and not deleted since."""
         return session_id in self and not self[session_id].is_deleted
 
     def is_open(self, session_id: str) -> bool:
-        return self.exists_here(session_id) and self[session_id].is_open
+        return self.is_tracked(session_id) and self[session_id].is_open
 
-    def find_answer(self, session_id: str) -> Mapping[str, object]:
+    def find_opening_answer(self, session_id: str) -> Mapping[str, object]:
         """What the agent answered last when it opened the session here, without the id: its modes, for example."""
-        return self[session_id].answer if session_id in self else {}
+        return self[session_id].opening_answer if session_id in self else {}
 
     def needs_no_parsing(self, session_id: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
         session = self.get(session_id)
-        return session is not None and not session.is_deleted and not session.terminals.may_be_shown
+        return session is not None and not session.is_deleted and not session.terminals.has_any_of_this_turn
 
     def list_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""
-        return [(session_id, id) for session_id, session in self.items() for id in session.prompts.accepted]
+        return [(session_id, id) for session_id, session in self.items() for id in session.prompts.accepted_ids]
 
     # --- within limits
 
@@ -188,13 +188,13 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         self._size += session.size
         forgotten: dict[str, TrackedSession] = {}
         while self._size > REMEMBERED_LIMIT and len(self) > 1:
-            oldest = self._find_oldest(session_id)
+            oldest = self._skip_to_oldest(session_id)
             forgotten[oldest] = self.pop(oldest)
             self._size -= forgotten[oldest].size
             forgotten[oldest].terminals.forget()
         return session, forgotten
 
-    def _find_oldest(self, needed: str) -> str:
+    def _skip_to_oldest(self, needed: str) -> str:
         """The session that was used longest ago. Sessions in a turn are skipped, up to ``_SECOND_CHANCES``."""
         for _ in range(_SECOND_CHANCES):
             oldest = next(iter(self))

@@ -38,7 +38,7 @@ class UncopiedSessions:
         """Whether the session was opened here and not prompted since."""
         return session_id in self._held_effects
 
-    def hold(self, effects: list[Effect]) -> list[Effect]:
+    def filter(self, effects: list[Effect]) -> list[Effect]:
         """Hold those of the effects that must wait, and return the others, after a prompt with what was held."""
         return [passing for effect in effects for passing in self._hold_one(effect)] if self._held_effects else effects
 
@@ -55,7 +55,7 @@ class UncopiedSessions:
                 return [*self._held_effects.pop(session_id), effect]
             case BeginTranscript():
                 # The other agent's transcript becomes the beginning of the copy, as a parent's that of a fork.
-                self._held_effects[session_id] = [replace(effect, parent=session_id)]
+                self._held_effects[session_id] = [replace(effect, parent_id=session_id)]
             case EndTurn() | IndexSession() | ForgetSession():
                 pass
             case TranscriptEffectBase() if len(held_effects) < UNCOPIED_LIMIT:

@@ -9,11 +9,11 @@ from acp_proxy.proxy.effects import (
     ForgetSession,
     IdentifyAgent,
     IndexSession,
-    ProtocolVersion,
     RecordGap,
     RecordMessage,
     RecordNote,
     RecordUpdates,
+    SetProtocolVersion,
     TranscriptEffect,
     TranscriptEffectBase,
 )
@@ -30,45 +30,45 @@ class UnnamedAgentEntries:
     """
 
     def __init__(self) -> None:
-        self.is_named = False
+        self.is_folder_known = False
         """Whether the folder is known, so that nothing waits any more."""
         self._unrecorded: list[TranscriptEffect] = []
         self._size = 0
         """The bytes in ``_unrecorded``."""
 
-    def take(self, identification: IdentifyAgent) -> list[TranscriptEffect]:
+    def handle_identification(self, identification: IdentifyAgent) -> list[TranscriptEffect]:
         """The agent is named: returns the effect that names it, then everything that was held. From here on nothing
         is."""
-        self.is_named = True
+        self.is_folder_known = True
         held_effects = self._unrecorded
         self._unrecorded, self._size = [], 0
         return [identification, *held_effects]
 
-    def end(self) -> list[TranscriptEffect]:
+    def handle_agent_end(self) -> list[TranscriptEffect]:
         """The agent has ended, and will not be named: returns what was held, if anything was, for its command's
         folder."""
-        return self.take(IdentifyAgent(None, None)) if self._unrecorded else []
+        return self.handle_identification(IdentifyAgent(None, None)) if self._unrecorded else []
 
     def drop(self) -> None:
         """Forget what is held."""
         self._unrecorded, self._size = [], 0
 
-    def hold(self, effects: list[Effect]) -> list[Effect]:
+    def filter(self, effects: list[Effect]) -> list[Effect]:
         """Hold those of one line's effects that must wait, and return the others. Call it for each line, since a read
         may bring lines that must wait and the agent's name after them."""
-        return effects if self.is_named else self._hold_until_named(effects)
+        return effects if self.is_folder_known else self._hold_until_named(effects)
 
     def _hold_until_named(self, effects: list[Effect]) -> list[Effect]:
-        """As ``hold``, until a prompt or too many bytes end that without a name."""
+        """As ``filter``, until a prompt or too many bytes end that without a name."""
         passing: list[Effect] = []
         for effect in effects:
-            if self.is_named or not isinstance(effect, TranscriptEffectBase):
+            if self.is_folder_known or not isinstance(effect, TranscriptEffectBase):
                 passing.append(effect)
                 continue
             self._unrecorded.append(effect)
             self._size += _measure(effect)
             if isinstance(effect, BeginTurn) or self._size > UNNAMED_AGENT_LIMIT:
-                passing += self.take(IdentifyAgent(None, None))
+                passing += self.handle_identification(IdentifyAgent(None, None))
         return passing
 
 
@@ -82,7 +82,7 @@ def _measure(effect: TranscriptEffect) -> int:
             return len(jsonrpc.dump(note))
         case (
             IdentifyAgent()
-            | ProtocolVersion()
+            | SetProtocolVersion()
             | BeginTranscript()
             | BeginTurn()
             | EndTurn()

@@ -26,17 +26,17 @@ from acp_proxy.proxy.effects import (
     ForgetSession,
     IdentifyAgent,
     IndexSession,
-    ProtocolVersion,
     RecordGap,
     RecordMessage,
     RecordNote,
     RecordUpdates,
+    SetProtocolVersion,
     TranscriptEffect,
 )
-from acp_proxy.recording.recorded_sessions import RecordedSession, RecordedSessions
-from acp_proxy.recording.writer_jobs import Progress, Stalled, Wakeup, WriterJobs
+from acp_proxy.recording.recorded_sessions import RecordedSessions
+from acp_proxy.recording.writer_jobs import Heartbeat, Stalled, Wakeup, WriterJobs
 from acp_proxy.store.command_names import may_run_others, name_command
-from acp_proxy.store.proxy_store import ALL, ProxyStore
+from acp_proxy.store.proxy_store import ALL_AGENTS, ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import GapReason
 
@@ -85,20 +85,30 @@ class Recorder:
         ``other_agents``: names of agents whose sessions are listed too; one may be ``ALL``.
         """
         self.store = store
-        self.fsync = fsync
+        self.fsync_mode = fsync
         self.run_id = _make_run_id()
         self.on_session_changed: Callable[[str], None] = lambda session_id: None
+        """Called when a turn has ended or a title has changed. ``StoreRequests`` sets it, to have the worker force the
+        transcript to the disk and index it."""
         self._command, self._may_run_others = name_command(command), may_run_others(command)
-        self._agent_name = agent
+        self._agent_id = agent
         self._agent_folder = ""
         self._reported_agent: IdentifyAgent | None = None
         self._agent_in_headers: dict[str, object] = {}
-        self._protocol = file_format.ACP_V1
+        self._protocol_version = file_format.ACP_V1
         self.mask = mask
         self._deletes_softly = deletes_softly
         self._other_agents = other_agents
-        self._progress = Progress()
-        self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, self.find_agent_folder)
+        self._heartbeat = Heartbeat()
+        self._sessions = RecordedSessions(
+            store,
+            self._heartbeat,
+            self.run_id,
+            warn,
+            self.find_agent_folder,
+            mask=mask,
+            fsyncs_each_write=fsync == "always",
+        )
         self._warn = warn
         self._adding_lock = threading.Lock()
         """Held for some instructions while ``_unwritten``, ``_unwritten_bytes`` and ``_added_count`` change. They are
@@ -109,7 +119,7 @@ class Recorder:
         """How many effects were added, and how many of them are done, with their entries in the kernel or given up."""
         self._wakeup = Wakeup()
         self.jobs = WriterJobs(
-            self._progress, self._wakeup, lambda: self._sessions.warn_suspended("it does not answer")
+            self._heartbeat, self._wakeup, lambda: self._sessions.warn_of_suspension("it does not answer")
         )
         """What the writer is to do besides writing entries."""
         self._is_asleep = False
@@ -117,7 +127,7 @@ class Recorder:
         self._is_ending = False
         self._changed: list[str] = []
         """The sessions whose turns have ended, or whose titles have changed, until that is reported."""
-        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
         # glibc gives free memory back to the system beyond twice the largest block that it had mapped and freed. What a
@@ -131,7 +141,7 @@ class Recorder:
         self._is_ending = True
         self._wakeup.send()
         self._thread.join(seconds)
-        self._progress.has_ended = True
+        self._heartbeat.has_ended = True
 
     # --- under the lock on deciding, but for a gap
 
@@ -142,8 +152,8 @@ class Recorder:
             self._unwritten.append((time.time(), effect))
             self._unwritten_bytes += _measure(effect)
             self._added_count += 1
-            if self._progress.is_stalled and self._unwritten_bytes > WAITING_BYTES:
-                count_before, self._unwritten = len(self._unwritten), _replace_lines_by_gaps(self._unwritten)
+            if self._heartbeat.is_stalled and self._unwritten_bytes > WAITING_BYTES:
+                count_before, self._unwritten = len(self._unwritten), _replace_entries_with_gaps(self._unwritten)
                 self._added_count -= count_before - len(self._unwritten)
                 self._unwritten_bytes = sum(_measure(unwritten) for _, unwritten in self._unwritten)
 
@@ -154,14 +164,14 @@ class Recorder:
         OSError while the store cannot say."""
         if not self._agent_folder and (info := self._reported_agent) is not None:
             self._agent_folder = self.store.choose_agent(
-                self._agent_name, info.name, self._command, may_run_others=self._may_run_others
+                self._agent_id, info.name, self._command, may_run_others=self._may_run_others
             )
         return self._agent_folder
 
     @property
-    def records_all_sessions(self) -> bool:
+    def is_recording_all(self) -> bool:
         """Whether all sessions are being recorded now."""
-        return not self._sessions.has_gaps and not self._progress.is_stalled
+        return not self._sessions.has_unnoted_gaps and not self._heartbeat.is_stalled
 
     def wake(self) -> None:
         """Let the writer write what was added, within ``GATHER_SECONDS``. Never waits."""
@@ -178,11 +188,12 @@ class Recorder:
 
     def wait_until_recorded(self) -> None:
         """Return once the kernel has everything added before, or a gap stands for what the store does not take. If the
-        store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves."""
+        store hangs, this waits for ``STALL_SECONDS``, or ``PATIENCE_SECONDS`` if the writer moves now and then, and
+        then nobody does until it moves."""
         # While something is missing, each wait lets the writer try again.
-        if self._added_count == self._written_count and not self._sessions.has_gaps:
+        if self._added_count == self._written_count and not self._sessions.has_unnoted_gaps:
             return
-        if self._progress.is_stalled or self._progress.has_ended:
+        if self._heartbeat.is_stalled or self._heartbeat.has_ended:
             self.wake()
         else:
             self.jobs.wait(self.jobs.submit(_do_nothing))
@@ -190,7 +201,7 @@ class Recorder:
     def run_on_writer(self, action: Callable[[], T], discard: Callable[[T], object] | None = None) -> T:
         """Run an action on the store once everything added before is written. ``discard``: gets a result that comes too
         late. Raises what the action raises, and Stalled."""
-        if self._progress.is_stalled or self._progress.has_ended:
+        if self._heartbeat.is_stalled or self._heartbeat.has_ended:
             self.wake()
             raise Stalled
         job = self.jobs.submit(action)
@@ -229,13 +240,15 @@ class Recorder:
     def list_other_folders(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
         folders = (
-            folder for name in self._other_agents for folder in self.store.list_agents("" if name == ALL else name)
+            folder
+            for name in self._other_agents
+            for folder in self.store.list_agents("" if name == ALL_AGENTS else name)
         )
         return [folder for folder in dict.fromkeys(folders) if folder != self.find_agent_folder()]
 
-    def has_gap(self, session_id: str) -> bool:
+    def has_unnoted_gap(self, session_id: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""
-        return self._sessions.has_gap(session_id)
+        return self._sessions.has_unnoted_gap(session_id)
 
     def report_loss(self, session_id: str, problem: OSError) -> None:
         """Warn that the disk may have lost what was recorded of a session, and have that noted as a gap."""
@@ -243,7 +256,7 @@ class Recorder:
         self.add(RecordGap(session_id, errno_name(problem)))
         self.wait_until_recorded()
 
-    def write_rest(self) -> None:
+    def flush(self) -> None:
         """Write a last time: try everything again, however recently it failed, and report the turns that ended."""
         self._sessions.allow_retry_now()
         self.wait_until_recorded()
@@ -255,23 +268,23 @@ class Recorder:
         """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
         self._sessions.delete(self.find_agent_folder(), session_id, soft=self._deletes_softly)
 
-    def close_and_check_elsewhere(self, session_id: str) -> bool | None:
+    def close_and_check_in_use(self, session_id: str) -> bool | None:
         """As the method of ``RecordedSessions``. Only for an action of ``run_on_writer``. Raises OSError."""
-        return self._sessions.close_and_check_elsewhere(self.find_agent_folder(), session_id)
+        return self._sessions.close_and_check_in_use(self.find_agent_folder(), session_id)
 
-    def append_waiting_turns(self, session_id: str) -> None:
+    def append_remote_turns(self, session_id: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
-        self._sessions.append_waiting_turns(self.find_agent_folder(), session_id)
+        self._sessions.append_remote_turns(self.find_agent_folder(), session_id)
 
     # --- the writer
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while self._wait_for_work():
             job = self.jobs.queue.popleft() if self.jobs.queue else None
             self._write_added()
             if job is not None:
                 job.run()
-                self._progress.move()
+                self._heartbeat.beat()
             self._report_changed_sessions()
         self._write_added()
         self._report_changed_sessions()
@@ -284,7 +297,7 @@ class Recorder:
             if not self._unwritten:  # else it was added before the writer was asleep
                 self._wakeup.wait()
             self._is_asleep = False
-        seconds_left = self._progress.moved_at + GATHER_SECONDS - time.monotonic()
+        seconds_left = self._heartbeat.moved_at + GATHER_SECONDS - time.monotonic()
         if seconds_left > 0 and not (self.jobs.queue or self._is_ending):
             self._wakeup.wait(seconds_left)
         return bool(self.jobs.queue) or not self._is_ending
@@ -306,7 +319,7 @@ class Recorder:
         with self._warn_of_bug():
             self._sessions.retry_gaps()
         self._written_count += count
-        self._progress.move()
+        self._heartbeat.beat()
 
     @contextmanager
     def _warn_of_bug(self) -> Iterator[None]:
@@ -323,34 +336,40 @@ class Recorder:
         while batch:
             seconds, effect = batch.popleft()
             if not isinstance(effect, _ENTRY_EFFECTS) or effect.session_id != session_id:
-                self._write_adjacent(session_id, parts, since)
+                self._sessions.append(session_id, parts, since)
                 parts = file_format.Parts()
             if isinstance(effect, _ENTRY_EFFECTS):
                 session_id = effect.session_id
-            stamp = timestamps.stamp(seconds)
+            stamp = timestamps.format_now(seconds)
             since = since if parts else stamp
             match effect:
-                case RecordMessage() if self._sessions.is_imported_elsewhere(session_id):
+                case RecordMessage() if self._sessions.is_duplicate_import(session_id):
                     pass  # before the import's note there are no ``RecordUpdates``, since its load is open
                 case RecordMessage(_, peer, raw, answered_method):
-                    is_plain = jsonrpc.is_plain(raw)
+                    is_plain = jsonrpc.is_embeddable(raw)
                     parts += file_format.encode_message_parts(
-                        stamp, self.run_id, peer, raw, answered_method, is_plain=is_plain, protocol=self._protocol
+                        stamp,
+                        self.run_id,
+                        peer,
+                        raw,
+                        answered_method,
+                        is_plain=is_plain,
+                        protocol_version=self._protocol_version,
                     )
                 case RecordUpdates(_, data):
                     if len(data) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
-                    parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol)
+                    parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)
                     if len(data) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
-                        self._write_adjacent(session_id, parts, since)
+                        self._sessions.append(session_id, parts, since)
                         parts = file_format.Parts()
                 case RecordNote(_, note):
                     self._sessions.end_import(session_id)
                     parts.append(file_format.encode_note(stamp, self.run_id, note))
                 case IdentifyAgent():
                     self._identify(effect)
-                case ProtocolVersion(version):
-                    self._protocol = version
+                case SetProtocolVersion(version):
+                    self._protocol_version = version
                 case BeginTranscript():
                     self._sessions.begin(effect, self._agent_in_headers, stamp)
                 case BeginTurn():
@@ -369,38 +388,15 @@ class Recorder:
                     self._sessions.forget(effect.session_id, stamp)
                 case _:
                     assert_never(effect)
-        self._write_adjacent(session_id, parts, since)
+        self._sessions.append(session_id, parts, since)
         self._sessions.mark_sessions()
 
     def _identify(self, info: IdentifyAgent) -> None:
-        self._progress.move()
+        self._heartbeat.beat()
         self._agent_in_headers = {"name": _shorten(info.name), "version": _shorten(info.version)}
         self._reported_agent, self._agent_folder = info, ""
         with suppress(OSError):  # tried again with each session
             self.find_agent_folder()
-
-    def _write_adjacent(self, session_id: str, parts: file_format.Parts, since: str) -> None:
-        """Write adjacent entries of one session, unless that is suspended. ``since``: the time of the first, at which a
-        gap begins if this fails."""
-        if parts:
-            self._sessions.run_or_suspend(
-                session_id, since, lambda recorded: self._append_entries(recorded, parts, since)
-            )
-
-    def _append_entries(self, session: RecordedSession, parts: file_format.Parts, since: str) -> None:
-        if session.is_deleted:
-            return
-        transcript = self._sessions.open_with_gap_noted(session, since)
-        transcript.append(*(parts if self.mask is None else [self._mask_entries(b"".join(parts))]))
-        self._sessions.request_mark(session)
-        if self.fsync == "always":
-            transcript.fsync()
-
-    def _mask_entries(self, data: bytes) -> bytes:
-        """The entries with secrets masked. However long that takes, the store does not count as hanging."""
-        assert self.mask is not None
-        with self._progress.allow_long_work():
-            return self.mask(data)
 
 
 def _shorten(text: str | None) -> str | None:
@@ -444,12 +440,14 @@ def _measure(effect: TranscriptEffect) -> int:
             return _ENTRY_OVERHEAD
 
 
-def _replace_lines_by_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
+def _replace_entries_with_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
     """Only starts of sessions, starts and ends of turns, and where each session's entries begin to be missing."""
     kept_effects: deque[TimedEffect] = deque()
     with_gap: set[str] = set()
     for seconds, effect in effects:
-        if isinstance(effect, IdentifyAgent | ProtocolVersion | BeginTranscript | BeginTurn | EndTurn | ForgetSession):
+        if isinstance(
+            effect, IdentifyAgent | SetProtocolVersion | BeginTranscript | BeginTurn | EndTurn | ForgetSession
+        ):
             kept_effects.append((seconds, effect))
             if isinstance(effect, BeginTranscript):
                 with_gap.discard(effect.session_id)

@@ -21,7 +21,7 @@ a fault. A disk that wakes up, or a store on a network, may well need half of on
 PATIENCE_SECONDS = 10.0
 """The longest wait for a store that is slow but gets on, which sets the pace too. Beyond this, a user had rather have
 an error."""
-_KEPT_WAITERS = 2
+_SPARE_WAKEUPS = 2
 """How many waiters are kept to be used again: two threads wait often, one for each direction."""
 
 T = TypeVar("T")
@@ -79,12 +79,12 @@ class Wakeup:
 
 
 class WriterJob(Generic[T]):
-    """An action for the writer. ``done``: the writer releases it once the action was run or left out. ``waiter``: of
-    the thread that waits for that."""
+    """An action for the writer. ``done_lock``: the writer releases it once the action was run or left out. ``waiter``:
+    of the thread that waits for that."""
 
     def __init__(self, action: Callable[[], T]) -> None:
-        self.done = threading.Lock()
-        self.done.acquire()
+        self.done_lock = threading.Lock()
+        self.done_lock.acquire()
         self.waiter: Wakeup | None = None
         self._action = action
         self._claim = threading.Lock()
@@ -98,7 +98,7 @@ class WriterJob(Generic[T]):
                 self._results.append(self._action())
             except Exception as problem:  # noqa: BLE001 - it is raised where the result is wanted
                 self._problem = problem
-        self.done.release()
+        self.done_lock.release()
         if self.waiter is not None:
             self.waiter.send()
 
@@ -113,7 +113,7 @@ class WriterJob(Generic[T]):
         return self._results[0]
 
 
-class Progress:
+class Heartbeat:
     """Whether the writer moves, so that nobody waits for one that hangs in the store. May be read from any thread.
 
     ``moved_at``: when it last began something else, monotonic time; infinity: it is busy with what takes long and is no
@@ -125,7 +125,7 @@ class Progress:
         self.moved_at = 0.0
         self.is_stalled = self.has_ended = False
 
-    def move(self) -> None:
+    def beat(self) -> None:
         """The writer goes on."""
         self.moved_at = time.monotonic()
         self.is_stalled = False
@@ -137,20 +137,20 @@ class Progress:
         try:
             yield
         finally:
-            self.move()
+            self.beat()
 
 
 class WriterJobs:
     """The actions that the writer is to run, in order. Before each it writes all entries that were added. ``submit``
     and ``wait`` are called from any thread but the writer, ``queue`` is emptied by the writer."""
 
-    def __init__(self, progress: Progress, wakeup: Wakeup, on_stall: Callable[[], None]) -> None:
+    def __init__(self, heartbeat: Heartbeat, wakeup: Wakeup, on_stall: Callable[[], None]) -> None:
         """``wakeup``: wakes the writer. ``on_stall``: called when somebody has waited for too long."""
         self.queue: deque[WriterJob[object]] = deque()
-        self._progress = progress
+        self._heartbeat = heartbeat
         self._wakeup = wakeup
         self._on_stall = on_stall
-        self._waiters = [Wakeup() for _ in range(_KEPT_WAITERS)]
+        self._spare_wakeups = [Wakeup() for _ in range(_SPARE_WAKEUPS)]
         """Wakeups that nobody waits with now."""
 
     def submit(self, action: Callable[[], T]) -> WriterJob[T]:
@@ -162,27 +162,28 @@ class WriterJobs:
 
     def wait(self, job: WriterJob[T]) -> bool:
         """Wait until a job is done; returns whether it is. See ``STALL_SECONDS`` and ``PATIENCE_SECONDS``."""
-        if self._progress.is_stalled or self._progress.has_ended:
-            return job.done.acquire(blocking=False)
+        if self._heartbeat.is_stalled or self._heartbeat.has_ended:
+            return job.done_lock.acquire(blocking=False)
         try:
-            waiter = self._waiters.pop()
+            waiter = self._spare_wakeups.pop()
         except IndexError:
             waiter = Wakeup()
         job.waiter = waiter
         began_at = time.monotonic()
         seconds_left = STALL_SECONDS
         # One may have been sent for an earlier job, after the wait for that had ended.
-        while not (is_done := job.done.acquire(blocking=False)) and seconds_left > 0:
+        while not (is_done := job.done_lock.acquire(blocking=False)) and seconds_left > 0:
             if not waiter.wait(seconds_left):
-                deadline = min(max(began_at, self._progress.moved_at) + STALL_SECONDS, began_at + PATIENCE_SECONDS)
+                deadline = min(max(began_at, self._heartbeat.moved_at) + STALL_SECONDS, began_at + PATIENCE_SECONDS)
                 seconds_left = deadline - time.monotonic()
-        if len(self._waiters) < _KEPT_WAITERS:  # else it is closed, so that a busy moment leaves no open files behind
-            self._waiters.append(waiter)
+        # Else it is closed, so that a busy moment leaves no open files behind.
+        if len(self._spare_wakeups) < _SPARE_WAKEUPS:
+            self._spare_wakeups.append(waiter)
         if is_done:
             return True
-        self._progress.is_stalled = True
-        if not job.done.acquire(blocking=False):
+        self._heartbeat.is_stalled = True
+        if not job.done_lock.acquire(blocking=False):
             self._on_stall()
             return False
-        self._progress.is_stalled = False  # it was done at the last moment
+        self._heartbeat.is_stalled = False  # it was done at the last moment
         return True

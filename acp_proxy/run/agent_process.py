@@ -15,10 +15,10 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 TERM_SECONDS = 2.0
 
 _SIGKILL = 9
-_CRASHED = 2**31
+_FIRST_CRASH_STATUS = 2**31
 """The first status of a crash on Windows, such as 0xC0000005."""
 _PR_SET_PDEATHSIG = 1
-_RESET_SIGNALS = (13, 25)
+_SIGNALS_TO_RESET = (13, 25)
 """SIGPIPE and SIGXFSZ: Python ignores them, and exec keeps that."""
 
 
@@ -50,14 +50,14 @@ def exit_code(status: int) -> int:
 
     Windows' codes for crashes are beyond what ``os._exit`` takes, except as negative numbers.
     """
-    if status >= _CRASHED:
-        return status - 2 * _CRASHED
+    if status >= _FIRST_CRASH_STATUS:
+        return status - 2 * _FIRST_CRASH_STATUS
     return 128 - status if status < 0 else status
 
 
 def describe_end(status: int) -> str:
     """A description of an exit status as in subprocess, such as "exited with status 1"."""
-    if status >= _CRASHED:
+    if status >= _FIRST_CRASH_STATUS:
         return f"exited with status 0x{status:08X}"
     if status >= 0:
         return f"exited with status {status}"
@@ -69,7 +69,7 @@ def describe_end(status: int) -> str:
         return f"ended by signal {-status}"
 
 
-def start(command: list[str]) -> AgentProcess:
+def start_agent(command: list[str]) -> AgentProcess:
     """Fork the agent. If its command cannot run, the child says so on stderr and exits with 127 or 126 like a shell."""
     parent = os.getpid()
     agent_in, stdin = os.pipe()
@@ -77,7 +77,7 @@ def start(command: list[str]) -> AgentProcess:
     pid = os.fork()
     if pid == 0:
         try:
-            _end_with_parent(parent)
+            _prepare_child(parent)
             os.dup2(agent_in, 0)
             os.dup2(agent_out, 1)
             os.execvp(command[0], command)
@@ -105,10 +105,10 @@ def replace_process(command: list[str]) -> int:
         return NOT_EXECUTABLE
 
 
-def _end_with_parent(parent: int) -> None:
+def _prepare_child(parent: int) -> None:
     """In the child: reset what Python changed, and end when the parent ends."""
     if sys.platform == "linux":
-        for number in _RESET_SIGNALS:
+        for number in _SIGNALS_TO_RESET:
             _call_c_library("signal", number, 0)
         # The signal comes when the *thread* that forked ends, not the process. So the main thread forks: it lives until
         # os._exit. From any other thread the agent would be killed in the midst of a conversation.
@@ -118,7 +118,7 @@ def _end_with_parent(parent: int) -> None:
     else:
         import signal
 
-        for number in _RESET_SIGNALS:
+        for number in _SIGNALS_TO_RESET:
             signal.signal(number, signal.SIG_DFL)
 
 

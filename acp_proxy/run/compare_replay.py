@@ -1,5 +1,5 @@
 """Reads a transcript and the agent's lines, and feeds both to a ``Comparison``, which alone compares: for a load
-(``show_past``), for what the agent sends later (``opened_transcripts``), and for ``doctor``.
+(``choose_past_thread``), for what the agent sends later (``load_requests``), and for ``doctor``.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,9 +19,9 @@ def compare_replay(
 ) -> Comparison | None:
     """A ``Comparison`` of the agent's replay with a transcript.
 
-    ``replay``: lines of updates, each with whether it came after the agent's answer.
-    ``mask``: as for ``ShowPastThread``; None: a transcript with masks was masked later, in the known forms of secrets.
-    ``is_needed``: the comparison stops, and is None, when this returns False. Raises OSError.
+    ``replay``: lines of updates, each with whether it came after the agent's answer. ``mask``: as for
+    ``ChoosePastThread``; None: a transcript with masks was masked later, in the known forms of secrets. ``is_needed``:
+    the comparison stops, and is None, when this returns False. Raises OSError.
     """
     builder = TextBuilder()
     for line in read_as_v1(transcript):
@@ -35,7 +35,7 @@ def compare_replay(
         mask = Masking().mask_lines
     comparison = Comparison(text, mask if text.is_masked else None)
     sent_lines = list(replay)
-    updates = v2_updates.all_as_v1([acp.read_update(sent_line) for sent_line, _ in sent_lines])
+    updates = v2_updates.read_replay_as_v1([acp.read_update(sent_line) for sent_line, _ in sent_lines])
     for (sent_line, is_after_agents_answer), update in zip(sent_lines, updates, strict=True):
         comparison.add(sent_line, update, is_after_agents_answer=is_after_agents_answer)
     return comparison

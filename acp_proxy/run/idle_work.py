@@ -42,35 +42,35 @@ class IdleWork:
         self._is_showing_past = is_showing_past
         self._warn = warn
         self._compresses = compresses
-        self._has_ended = threading.Event()
+        self._ended = threading.Event()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="idle", daemon=True).start()
 
     def end(self) -> None:
-        self._has_ended.set()
+        self._ended.set()
 
     def _run(self) -> None:
         # To set a flag is all that a line costs. So the idle time is found to have passed after one to two of it.
-        while not self._has_ended.wait(self._idle_seconds):
+        while not self._ended.wait(self._idle_seconds):
             if not self.is_idle:
                 self.is_idle = True
             elif not self._is_showing_past():
                 try:
-                    empty_bin(self._root)
+                    remove_expired(self._root)
                     if self._compresses:
-                        compress(self._root, lambda: self.is_idle and not self._has_ended.is_set())
+                        compress_daily(self._root, lambda: self.is_idle and not self._ended.is_set())
                 except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
                     self._warn(f"internal error while idle: {type(bug).__name__}: {bug}")
 
 
-def empty_bin(root: Path) -> None:
+def remove_expired(root: Path) -> None:
     """Remove the soft-deleted sessions of the store at ``root`` whose time is over."""
     with suppress(OSError, AcpProxyError):
         ProxyStore(root, create=False).remove_expired()
 
 
-def compress(root: Path, may_continue: Callable[[], bool]) -> None:
+def compress_daily(root: Path, may_continue: Callable[[], bool]) -> None:
     """Compress the store at ``root`` if no process has today; stops when ``may_continue`` returns False."""
     if sys.platform == "linux":  # only Linux has priorities of single threads
         thread = threading.get_native_id()
@@ -91,7 +91,7 @@ class _Interrupted(Exception):
 
 
 def _compress_all(store: ProxyStore, options: "CompressionOptions") -> None:
-    for agent_folder, name in store.prepare_to_compress():
+    for agent_folder, name in store.list_transcripts_to_compress():
         if not options.may_continue():
             raise _Interrupted
         try:

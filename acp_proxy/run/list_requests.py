@@ -14,12 +14,12 @@ from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import AmendList, AmendTitles, Forward, ListSessions, RelayEffect
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.lists import list_lines
-from acp_proxy.proxy.lists.jetbrains_index import IndexRows
+from acp_proxy.proxy.lists.jetbrains_index import AgentIndexRows
 from acp_proxy.proxy.lists.list_lines import ListChanges
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
-from acp_proxy.run.index_queue import IndexQueue
-from acp_proxy.run.list_rows import encode_page, join_rows
+from acp_proxy.run.changed_sessions import ChangedSessions
+from acp_proxy.run.list_rows import encode_page, insert_rows
 from acp_proxy.run.worker import TimedAnswers
 
 if TYPE_CHECKING:
@@ -33,115 +33,132 @@ _ARCHIVE_FILTERS = {list_lines.EXCLUDE: False, list_lines.ONLY: True, list_lines
 class ListRequests:
     """Serves one connection's lists."""
 
-    def __init__(self, recorder: Recorder, answers: TimedAnswers, index_queue: IndexQueue) -> None:
+    def __init__(self, recorder: Recorder, answers: TimedAnswers, changed_sessions: ChangedSessions) -> None:
         self._recorder = recorder
         self._answers = answers
-        self._index_queue = index_queue
+        self._changed_sessions = changed_sessions
 
-    def list_sessions(self, effect: ListSessions) -> None:
-        self._index_queue.start_sync_round()  # for the next list, and for loads
-        late_answer = own_messages.refuse_for_store(effect.request_id, "ETIMEDOUT").data
-        self._answers.answer(partial(self._make_list, effect), late_answer)
+    def answer_list(self, effect: ListSessions) -> None:
+        self._changed_sessions.request_sync_round()  # for the next list, and for loads
+        timeout_answer = own_messages.refuse_unreadable(effect.request_id, "ETIMEDOUT").data
+        self._answers.answer(partial(self._make_list, effect), timeout_answer)
 
     def _make_list(self, effect: ListSessions) -> bytes:
         recorder = self._recorder
         try:
-            archived = _ARCHIVE_FILTERS[effect.archived or list_lines.EXCLUDE]
-            other_folders = recorder.list_other_folders() if effect.lists_foreign else []
+            archive_filter = _ARCHIVE_FILTERS[effect.archive_filter or list_lines.EXCLUDE]
+            other_folders = recorder.list_other_folders() if effect.lists_other_agents else []
             store, agent = recorder.store, recorder.find_agent_folder()
             page = store.list_page(
-                agent, effect.cwd, effect.cursor, recorder.run_id, archived=archived, other_folders=other_folders
+                agent,
+                effect.cwd,
+                effect.cursor,
+                recorder.run_id,
+                archive_filter=archive_filter,
+                other_folders=other_folders,
             )
             return encode_page(
                 effect.request_id,
                 page.rows,
                 page.next,
                 supports_directories=effect.supports_directories,
-                records_all_sessions=recorder.records_all_sessions,
-                says_archived=effect.archived is not None,
+                is_recording_all=recorder.is_recording_all,
+                says_archived=effect.archive_filter is not None,
             )
         except InvalidCursor as problem:
             return jsonrpc.encode_error(effect.request_id, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
-            return own_messages.refuse_for_store(effect.request_id, problem.name).data
+            return own_messages.refuse_unreadable(effect.request_id, problem.name).data
         except (OSError, ImportError) as problem:
-            return own_messages.refuse_for_store(effect.request_id, errno_name(problem)).data
+            return own_messages.refuse_unreadable(effect.request_id, errno_name(problem)).data
 
-    def amend_list(self, page: AmendList) -> list[RelayEffect] | PageEmptied:
+    def amend_list(self, effect: AmendList) -> list[RelayEffect] | PageEmptied:
         """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
 
         Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.fills_titles``,
         those without a title get the index's, if that answers in time. If nothing is left of a page that must not be
         empty, returns an event instead.
         """
-        self._index_queue.start_sync_round()
-        recorder, agents_line = self._recorder, page.line
+        self._changed_sessions.request_sync_round()
+        recorder, agents_line = self._recorder, effect.line
         try:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.find_agent_folder()))
-            title_of = _make_title_lookup(state, page.renamed)
-            generated_titles = self._find_titles(
-                list_lines.find_untitled(agents_line, include_absent=page.fills_titles, list_member=page.list_member)
+            title_of = _make_title_lookup(state, effect.retitled_ids)
+            generated_titles = self._find_generated_titles(
+                list_lines.find_without_usable_title(
+                    agents_line, include_absent=effect.fills_titles, list_member=effect.rows_member
+                )
             )
             aliases = (
                 recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.find_agent_folder()))
                 if state.aliases
                 else {}
             )
-            if page.client_request is None and page.is_of_index:
-                return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
-            rows = self._find_rows_to_join(page, frozenset(aliases.values()))
+            if effect.client_request is None and effect.is_of_agent_index:
+                return [Forward(Peer.CLIENT, self._amend_agent_index(effect, state, aliases))]
+            rows = self._find_rows_to_join(effect, frozenset(aliases.values()))
             listed_elsewhere = aliases.keys() | {row.session_id for row in rows}
-            rows = rows if page.joins_rows else []
+            rows = rows if effect.adds_our_rows else []
             archived = state.archived_here
-            hidden = state.deleted_ids | archived if page.archived in (None, list_lines.EXCLUDE) else state.deleted_ids
+            hidden = (
+                state.deleted_ids | archived
+                if effect.archive_filter in (None, list_lines.EXCLUDE)
+                else state.deleted_ids
+            )
             hidden |= listed_elsewhere
             changes = ListChanges(
                 hidden,
                 title_of,
                 generated_titles,
-                archived if page.archived is not None else None,
-                only_archived=page.archived == list_lines.ONLY,
-                is_of_index=page.is_of_index,
+                archived if effect.archive_filter is not None else None,
+                only_archived=effect.archive_filter == list_lines.ONLY,
+                is_of_agent_index=effect.is_of_agent_index,
             )
-            line = join_rows(
-                list_lines.amend_rows(agents_line, changes, list_member=page.list_member),
+            line = insert_rows(
+                list_lines.amend_rows(agents_line, changes, list_member=effect.rows_member),
                 rows,
-                supports_directories=page.supports_directories,
-                says_archived=page.archived is not None and not page.is_of_index,
-                is_of_index=page.is_of_index,
+                supports_directories=effect.supports_directories,
+                says_archived=effect.archive_filter is not None and not effect.is_of_agent_index,
+                is_of_agent_index=effect.is_of_agent_index,
             )
-            cursor = list_lines.find_next_cursor(agents_line, line) if page.client_request is not None else None
-            return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
+            cursor = list_lines.find_cursor_if_emptied(agents_line, line) if effect.client_request is not None else None
+            return PageEmptied(effect, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, agents_line)]
 
-    def _amend_index(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
+    def _amend_agent_index(self, effect: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
-        agents_line, list_member = page.line, page.list_member
-        index = IndexRows(aliases, state.deleted_ids, frozenset({*page.requested_ids, *page.our_ids}))
+        agents_line, list_member = effect.line, effect.rows_member
+        index = AgentIndexRows(
+            aliases, state.deleted_ids, frozenset({*effect.requested_ids, *effect.our_ids_by_client_id})
+        )
         untitled = [
             aliases.get(id, id)
-            for id in list_lines.find_untitled(agents_line, include_absent=page.fills_titles, list_member=list_member)
+            for id in list_lines.find_without_usable_title(
+                agents_line, include_absent=effect.fills_titles, list_member=list_member
+            )
         ]
         # The agent's new session lacks a title that the user gave to the one before.
         users_titles = {
             session_id: title for session_id in untitled if (title := state.find_title(session_id)) is not None
         }
         changes = ListChanges(
-            index.hidden,
-            _make_title_lookup(state, page.renamed),
-            self._find_titles(untitled) | users_titles,
+            index.hidden_ids,
+            _make_title_lookup(state, effect.retitled_ids),
+            self._find_generated_titles(untitled) | users_titles,
             state.archived_here,
-            is_of_index=True,
-            our_ids=aliases,
-            to_client_id=index.find_client_id if aliases else None,
+            is_of_agent_index=True,
+            our_ids_by_agent_id=aliases,
+            find_client_id=index.choose_client_id if aliases else None,
         )
         line = list_lines.amend_rows(agents_line, changes, list_member=list_member)
-        line = list_lines.replace_removed_ids(line, list_member, index.find_removed) if aliases else line
-        missing = index.find_missing(page.requested_ids, list_lines.find_ids(agents_line, list_member))
-        rows = [replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_rows(page, missing)]
-        return join_rows(line, rows, supports_directories=page.supports_directories, is_of_index=True)
+        line = list_lines.replace_ids_in_removed(line, list_member, index.find_removed) if aliases else line
+        missing = index.find_missing(effect.requested_ids, list_lines.find_row_ids(agents_line, list_member))
+        rows = [
+            replace(row, session_id=index.choose_client_id(row.session_id)) for row in self._find_rows(effect, missing)
+        ]
+        return insert_rows(line, rows, supports_directories=effect.supports_directories, is_of_agent_index=True)
 
     def amend_titles(self, updates: AmendTitles) -> bytes:
         """Updates from the agent, with the user's titles."""
@@ -150,45 +167,51 @@ class ListRequests:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.find_agent_folder()))
         except OSError:
             return updates.data
-        title_of = _make_title_lookup(state, updates.renamed, updates.our_ids)
+        title_of = _make_title_lookup(state, updates.retitled_ids, updates.our_ids_by_client_id)
         return list_lines.replace_titles(updates.data, title_of) if title_of is not None else updates.data
 
     def _find_rows(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
         store, agent = recorder.store, recorder.find_agent_folder()
-        other_folders = recorder.run_on_writer(recorder.list_other_folders) if sessions and page.lists_foreign else []
+        other_folders = (
+            recorder.run_on_writer(recorder.list_other_folders) if sessions and page.lists_other_agents else []
+        )
         ask = partial(store.list_by_ids, agent, recorder.run_id, sessions, other_folders)
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if sessions else []
 
     def _find_rows_to_join(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
         """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
         that only acp-proxy can list."""
-        recorder, archived = self._recorder, _ARCHIVE_FILTERS[page.archived or list_lines.EXCLUDE]
+        recorder, archive_filter = self._recorder, _ARCHIVE_FILTERS[page.archive_filter or list_lines.EXCLUDE]
         store, agent = recorder.store, recorder.find_agent_folder()
-        lists_foreign = page.joins_rows and page.lists_foreign
-        other_folders = recorder.run_on_writer(recorder.list_other_folders) if lists_foreign else []
+        lists_other_agents = page.adds_our_rows and page.lists_other_agents
+        other_folders = recorder.run_on_writer(recorder.list_other_folders) if lists_other_agents else []
         has_any = (
-            sessions or other_folders or (lists_foreign and recorder.run_on_writer(lambda: store.has_copies(agent)))
+            sessions
+            or other_folders
+            or (lists_other_agents and recorder.run_on_writer(lambda: store.may_have_copies(agent)))
         )
         ask = partial(
-            store.list_rows_to_join,
+            store.list_rows_to_insert,
             agent,
             page.cwd,
             recorder.run_id,
-            archived=archived,
+            archive_filter=archive_filter,
             session_ids=sessions,
-            with_copies=page.lists_foreign,
+            with_copies=page.lists_other_agents,
             other_folders=other_folders,
         )
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if has_any else []
 
-    def _find_titles(self, sessions: list[str]) -> dict[str, str]:
+    def _find_generated_titles(self, session_ids: list[str]) -> dict[str, str]:
         """The titles in the index of those of these sessions that have one."""
         recorder = self._recorder
-        if not sessions:
+        if not session_ids:
             return {}
-        return self._answers.ask_in_time(lambda: recorder.store.find_titles(recorder.find_agent_folder(), sessions), {})
+        return self._answers.ask_in_time(
+            lambda: recorder.store.find_generated_titles(recorder.find_agent_folder(), session_ids), {}
+        )
 
 
 def _make_title_lookup(

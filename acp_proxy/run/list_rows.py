@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc, timestamps
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy.lists.list_lines import INDEX_MARK, set_at_path
+from acp_proxy.proxy.lists.list_lines import INDEX_ARCHIVED_PATH, with_value_at_path
 
 if TYPE_CHECKING:
     from acp_proxy.store.index import ListedSession
@@ -17,13 +17,13 @@ def encode_page(
     cursor: str | None,
     *,
     supports_directories: bool,
-    records_all_sessions: bool,
+    is_recording_all: bool,
     says_archived: bool = False,
 ) -> bytes:
     """The answer to ``session/list``, as a line.
 
     ``cursor``: for the next page, if there is one. ``supports_directories``: the agent supports additional directories.
-    ``records_all_sessions``: False if acp-proxy does not record them all now, which the answer then says.
+    ``is_recording_all``: False if acp-proxy does not record them all now, which the answer then says.
     ``says_archived``: each session says whether it is archived.
     """
     sessions = [
@@ -32,16 +32,16 @@ def encode_page(
     result: dict[str, object] = {"sessions": sessions}
     if cursor is not None:
         result["nextCursor"] = cursor
-    if not records_all_sessions:
+    if not is_recording_all:
         result["_meta"] = {"acp-proxy": {"recording": False}}
     return jsonrpc.encode_result(id, result)
 
 
 def make_session_info(
-    row: "ListedSession", *, supports_directories: bool, says_archived: bool = False, is_of_index: bool = False
+    row: "ListedSession", *, supports_directories: bool, says_archived: bool = False, is_of_agent_index: bool = False
 ) -> dict[str, object]:
     """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members. ``says_archived``: it
-    says whether the session is archived; ``is_of_index``: so does ``INDEX_MARK``."""
+    says whether the session is archived; ``is_of_agent_index``: so does ``INDEX_ARCHIVED_PATH``."""
     info: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd}
     if supports_directories and row.directories:
         info["additionalDirectories"] = row.directories
@@ -52,17 +52,17 @@ def make_session_info(
         info["archived"] = row.is_archived
     own_meta = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
     meta = {"messageCount": row.prompt_count + row.reply_count, "hasErrors": row.has_failed} | own_meta | row.meta
-    info["_meta"] = set_at_path(meta, INDEX_MARK[1:], row.is_archived) if is_of_index else meta
+    info["_meta"] = with_value_at_path(meta, INDEX_ARCHIVED_PATH[1:], row.is_archived) if is_of_agent_index else meta
     return info
 
 
-def join_rows(
+def insert_rows(
     line: bytes,
     rows: "Iterable[ListedSession]",
     *,
     supports_directories: bool,
     says_archived: bool = False,
-    is_of_index: bool = False,
+    is_of_agent_index: bool = False,
 ) -> bytes:
     """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
 
@@ -71,7 +71,10 @@ def join_rows(
 
     def encode(row: "ListedSession") -> str:
         info = make_session_info(
-            row, supports_directories=supports_directories, says_archived=says_archived, is_of_index=is_of_index
+            row,
+            supports_directories=supports_directories,
+            says_archived=says_archived,
+            is_of_agent_index=is_of_agent_index,
         )
         return jsonrpc.dump(info).decode()
 

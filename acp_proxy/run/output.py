@@ -48,7 +48,7 @@ class Output:
         With a ``watched_fd``, the descriptor must be ours alone, because it is made non-blocking (not on Windows).
         """
         self.lock = threading.Lock()
-        """Held while whole lines are written; showing the past holds it for several."""
+        """Held while whole lines are written; sending a transcript holds it for several."""
         self._queue_lock = threading.Lock()
         """Held while waiting for ``lock``. Showing the past, which takes that again and again, would else keep others
         out."""
@@ -62,7 +62,7 @@ class Output:
         self._posted: deque[bytes] = deque()
         self._posted_size = 0
         self.is_gone = False
-        self.accepted_writes = 0
+        self.slow_write_count = 0
         """How often a peer that had to be waited for has accepted data."""
         if watched_fd is not None and sys.platform != "win32":
             os.set_blocking(fd, False)
@@ -70,7 +70,7 @@ class Output:
     def write(self, data: bytes, *, is_own: bool = False) -> None:
         """Write whole lines. ``is_own``: our own message, which begins on a new line."""
         if not self.lock.acquire(blocking=False):
-            self._wait_in_queue()
+            self._acquire_in_turn()
         try:
             self.write_locked(data, is_own=is_own)
         finally:
@@ -79,13 +79,13 @@ class Output:
     @contextlib.contextmanager
     def reserve(self) -> Iterator[None]:
         """Hold the lock, after those that wait for it, for several lines or for one that is not known yet."""
-        self._wait_in_queue()
+        self._acquire_in_turn()
         try:
             yield
         finally:
             self.lock.release()
 
-    def _wait_in_queue(self) -> None:
+    def _acquire_in_turn(self) -> None:
         with self._queue_lock:
             self.lock.acquire()
 
@@ -157,7 +157,7 @@ class Output:
         while view:
             try:
                 view = view[os.write(self._fd, view) :]
-                self.accepted_writes += 1
+                self.slow_write_count += 1
             except BlockingIOError:  # the descriptor is non-blocking: wait as a blocking one would
                 self._wait()
             except OSError:
@@ -191,22 +191,22 @@ class Stderr:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._lock = threading.Lock()
-        self._is_read = True
+        self._has_reader = True
 
     def write(self, data: bytes) -> None:
         """Write one message, or drop it."""
         size = len(data) or 1 if sys.platform == "win32" else select.PIPE_BUF  # if anything fits, this much does
         with self._lock, contextlib.suppress(OSError):  # stderr is closed
             for start in range(0, len(data), size):
-                if not self._can_write():
+                if not self._wait_until_writable():
                     return
                 os.write(self._fd, data[start : start + size])
 
-    def _can_write(self) -> bool:
+    def _wait_until_writable(self) -> bool:
         if sys.platform != "win32":
-            patience = _UNREAD_SECONDS if self._is_read else 0.0
-            self._is_read = bool(select.select([], [self._fd], [], patience)[1])
-        return self._is_read
+            patience = _UNREAD_SECONDS if self._has_reader else 0.0
+            self._has_reader = bool(select.select([], [self._fd], [], patience)[1])
+        return self._has_reader
 
 
 STDERR = 2

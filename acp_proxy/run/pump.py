@@ -34,29 +34,29 @@ class RelayInterface(Protocol):
     """What a pump needs of the relay. See ``Relay`` for the methods."""
 
     pauses_agent: bool
-    """Whether the agent must not be read until there is room (``wait_for_room``)."""
+    """Whether the agent must not be read until there is room (``wait_while_paused``)."""
 
     def try_pass_to_client(self, data: bytes) -> bool: ...
     def try_pass_to_agent(self, data: bytes) -> bool: ...
-    def pass_unread(self, peer: Peer, beginning: bytes) -> AbstractContextManager[Callable[[bytes], None]]: ...
-    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]: ...
+    def pass_overlong_line(self, peer: Peer, beginning: bytes) -> AbstractContextManager[Callable[[bytes], None]]: ...
+    def decide_on_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]: ...
     def perform(self, effect: RelayEffect) -> Sequence[RelayEffect]: ...
     def wait_until_recorded(self) -> None: ...
     def record_soon(self) -> None: ...
     def note_activity(self) -> None: ...
-    def wait_for_room(self, peer: Peer) -> None: ...
+    def wait_while_paused(self, peer: Peer) -> None: ...
 
 
 class Pump:
     """Reads one peer and passes everything to the relay. ``on_end`` is called when the peer's output has ended.
 
-    ``has_ended``: all of it has been processed. ``is_reading``: the thread is waiting for input.
+    ``ended``: all of it has been processed. ``is_waiting_for_input``: the thread is waiting for input.
     """
 
     def __init__(self, peer: Peer, fd: int, relay: RelayInterface, on_end: Callable[[], None]) -> None:
         self.peer = peer
-        self.has_ended = threading.Event()
-        self.is_reading = False
+        self.ended = threading.Event()
+        self.is_waiting_for_input = False
         self._fd = fd
         self._relay = relay
         self._try_pass = relay.try_pass_to_client if peer is Peer.AGENT else relay.try_pass_to_agent
@@ -67,46 +67,46 @@ class Pump:
     def start(self) -> None:
         self._thread.start()
 
-    def runs_in(self, ident: int) -> bool:
+    def runs_on_thread(self, ident: int) -> bool:
         return self._thread.ident == ident
 
     def _run(self) -> None:
         relay, framer, try_pass = self._relay, self._framer, self._try_pass
         while True:
             if relay.pauses_agent:
-                relay.wait_for_room(self.peer)
+                relay.wait_while_paused(self.peer)
             data = self._read(READ_SIZE if framer.unfinished_size < LONG_LINE_SIZE else LONG_READ_SIZE)
             is_whole = data.endswith(b"\n") and not framer.unfinished_size
             if is_whole and try_pass(data):  # the usual case
                 continue
             if not data:
                 break
-            self._handle_data(data, offers_first=not is_whole)  # if it was whole, it was refused above
+            self._handle_data(data, tries_to_pass=not is_whole)  # if it was whole, it was refused above
             if framer.unfinished_size > LINE_LIMIT:
                 self._pass_overlong_line()
         if last_line := framer.take_unfinished():
-            self._perform_when_recorded(relay.decide_lines(self.peer, [last_line]))
-        self.has_ended.set()
+            self._perform_when_recorded(relay.decide_on_lines(self.peer, [last_line]))
+        self.ended.set()
         self._on_end()
 
     def _read(self, size: int) -> bytes:
-        self.is_reading = True
+        self.is_waiting_for_input = True
         data = output.read(self._fd, size)
-        self.is_reading = False
+        self.is_waiting_for_input = False
         return data
 
-    def _handle_data(self, data: bytes, *, offers_first: bool) -> None:
-        """Process the lines that the data of one read completes. ``offers_first``: offer them unparsed first."""
+    def _handle_data(self, data: bytes, *, tries_to_pass: bool) -> None:
+        """Process the lines that the data of one read completes. ``tries_to_pass``: offer them unparsed first."""
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
         data = self._framer.feed_joined(data)
-        if data and not (offers_first and self._try_pass(data)):
-            self._perform_when_recorded(self._relay.decide_lines(self.peer, split_lines(data)))
+        if data and not (tries_to_pass and self._try_pass(data)):
+            self._perform_when_recorded(self._relay.decide_on_lines(self.peer, split_lines(data)))
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 
     def _pass_overlong_line(self) -> None:
         """Pass a line that is too long to be held, up to its newline. Nothing else goes to the other peer meanwhile."""
-        with self._relay.pass_unread(self.peer, self._framer.peek_beginning()) as write:
+        with self._relay.pass_overlong_line(self.peer, self._framer.peek_beginning()) as write:
             for part in self._framer.take_parts():
                 write(part)
             end = 0
@@ -114,7 +114,7 @@ class Pump:
                 end = data.find(b"\n") + 1
                 write(data[:end] if end else data)
         if end:
-            self._handle_data(data[end:], offers_first=False)  # too rare to gain by an offer
+            self._handle_data(data[end:], tries_to_pass=False)  # too rare to gain by an offer
 
     def _perform_when_recorded(self, effects: Sequence[RelayEffect]) -> None:
         """Perform what was decided, in order, once its entries are recorded: only a ``Forward`` may leave before."""

@@ -12,7 +12,7 @@ _WAIT_SECONDS = 1.0
 """Editors send ``initialize`` as soon as they have started an agent."""
 
 
-def refuse_request(text: str) -> None:
+def refuse_first_request(text: str) -> None:
     """Answer the first line of stdin with an error if it is a request. Returns at stdin's end, or after a second."""
     answering = threading.Thread(target=_answer_first_line, args=(text,), name="refusal", daemon=True)
     answering.start()

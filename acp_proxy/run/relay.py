@@ -2,7 +2,7 @@
 effects.
 
 Locks: one on deciding, and so on the order of recording, never held during a write to a peer; one per output, held for
-whole lines. The lock on deciding may be taken while holding an output's: a thread that shows the past decides at its
+whole lines. The lock on deciding may be taken while holding an output's: a thread that chooses the past decides at its
 end while it still holds the client's, so that nothing comes between it and the answer. Never the reverse: a pump that
 waited for the client's output while holding the lock on deciding would wait for that thread, which waits for the lock;
 and a client that does not read would stop both directions, though deciding needs no peer.
@@ -27,23 +27,23 @@ from acp_proxy.proxy.effects import (
     AmendList,
     AmendTitles,
     AnswerStatus,
+    ChoosePast,
     CloseTranscript,
-    ComparePast,
+    CompareUnsettled,
     DecideLater,
     DecideWaiting,
     DeleteSession,
     Effect,
-    FindSession,
-    FollowAgent,
     Forward,
     ListSessions,
+    LookUpSession,
     RecordUpdates,
     RelayEffect,
     ReserveOutput,
     SetArchived,
     SetTitle,
-    ShowPast,
-    StopShowingPast,
+    StopSendingTranscript,
+    StoreAgentsChange,
     TranscriptEffectBase,
     Warn,
     WriteToStderr,
@@ -54,26 +54,27 @@ from acp_proxy.proxy.events import (
     LinesRead,
     LineTooLong,
     OutputReserved,
-    PastCompared,
-    PastShown,
-    SessionFound,
+    PastChosen,
+    SessionLookedUp,
+    UnsettledCompared,
 )
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.run.find_session import ShowOptions
 from acp_proxy.run.idle_work import IdleWork
-from acp_proxy.run.opened_transcripts import OpenedTranscripts
+from acp_proxy.run.load_requests import LoadRequests
+from acp_proxy.run.look_up_session import ShowOptions
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
 from acp_proxy.run.store_requests import StoreRequests
 
 IDLE_SECONDS = 5 * 60.0
 """Without a line in either direction for so long, the user is away or the agent is thinking."""
+WAITING_THREAD_NAME = "waiting messages"
 
 
 class Relay:
     """The relay of one connection. Its methods may be called from any thread.
 
-    ``notify``: called when a side ends or is closed. ``client_pump``, ``agent_pump``: what reads from them.
+    ``on_side_ended``: called when a side ends or is closed. ``client_pump``, ``agent_pump``: what reads from them.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Relay:
         ``idle_seconds``: empty the bin, and with ``compresses`` compress the store, after this time without a line in
         either direction; None: never.
         """
-        self.notify: Callable[[], None] = lambda: None
+        self.on_side_ended: Callable[[], None] = lambda: None
         """``shutdown.supervise`` sets it."""
         self._connection = connection
         self._recorder = recorder
@@ -105,19 +106,19 @@ class Relay:
         self._agent_output = Output(to_agent, lambda: None, from_client, self._handle_hang_up)
         self.client_pump = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent_pump = Pump(Peer.AGENT, from_agent, self, self._notify)
-        self._has_hung_up = False
+        self._client_has_hung_up = False
         self._store_requests = StoreRequests(recorder, self._client_output, warn) if recorder is not None else None
         self.pauses_agent = False
-        self._has_room = threading.Event()
-        self._has_room.set()
-        self._opened_transcripts = (
-            OpenedTranscripts(
+        self._may_read_agent = threading.Event()
+        self._may_read_agent.set()
+        self._load_requests = (
+            LoadRequests(
                 recorder,
                 self._client_output,
                 show_options,
                 self._deciding_lock,
                 self._decide_locked,
-                self._decide_past_shown,
+                self._try_end_choosing,
                 warn,
             )
             if recorder is not None
@@ -127,7 +128,7 @@ class Relay:
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
             self._idle_work = IdleWork(
-                root, idle_seconds, lambda: bool(self._opened_transcripts), warn, compresses=compresses
+                root, idle_seconds, lambda: bool(self._load_requests), warn, compresses=compresses
             )
 
     def start(self) -> None:
@@ -141,30 +142,30 @@ class Relay:
         if self._idle_work is not None:
             self._idle_work.start()
 
-    def start_sync_round(self) -> None:
+    def request_sync_round(self) -> None:
         """Start a round of sync, if the user has set that up."""
         if self._store_requests is not None:
-            self._store_requests.index_queue.start_sync_round()
+            self._store_requests.changed_sessions.request_sync_round()
 
     @property
     def client_is_gone(self) -> bool:
         """Whether the client has closed its side, or no longer reads."""
-        return self.client_pump.has_ended.is_set() or self._has_hung_up or self._client_output.is_gone
+        return self.client_pump.ended.is_set() or self._client_has_hung_up or self._client_output.is_gone
 
     @property
-    def is_behind(self) -> bool:
+    def agent_is_behind(self) -> bool:
         """Whether the client has closed its side while the agent does not read what came before that."""
-        return self._has_hung_up and not self.client_pump.has_ended.is_set() and not self._client_output.is_gone
+        return self._client_has_hung_up and not self.client_pump.ended.is_set() and not self._client_output.is_gone
 
     @property
-    def accepted_writes(self) -> int:
+    def slow_write_count(self) -> int:
         """Grows while an agent that is behind reads."""
-        return self._agent_output.accepted_writes
+        return self._agent_output.slow_write_count
 
     @property
     def has_waiting_requests(self) -> bool:
         """Whether requests of the client wait for loads, so that the agent has not got them."""
-        return bool(self._connection.waiting_requests)
+        return bool(self._connection.waiting_messages)
 
     def end_input(self) -> None:
         """Close the agent's input once everything waiting is written. Returns at once."""
@@ -175,19 +176,19 @@ class Relay:
         self._agent_output.close()
         self._client_output.close()
 
-    def finish(self, reason: str, advice: str = "") -> None:
-        """Call this when the agent is gone: ends what shows the past, answers open requests, and records the rest.
+    def handle_agent_end(self, reason: str, advice: str = "") -> None:
+        """Call this when the agent is gone: ends what chooses the past, answers open requests, and records the rest.
 
         ``reason``: who ended, and how, for people. ``advice``: what follows if ``initialize`` is not answered.
         """
-        if self._opened_transcripts is not None:
-            self._opened_transcripts.join()
+        if self._load_requests is not None:
+            self._load_requests.join_threads()
         self._client_output.wait_until_written()
         self._perform_all(self._decide(AgentEnded(reason, advice)))
         if self._recorder is not None:
-            self._recorder.write_rest()
+            self._recorder.flush()
 
-    def finish_work(self, seconds: float) -> None:
+    def stop_work(self, seconds: float) -> None:
         """Let the store's remaining work run, for at most ``seconds``."""
         if self._store_requests is not None:
             self._store_requests.finish(seconds)
@@ -199,7 +200,7 @@ class Relay:
 
     # --- for the pumps
 
-    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]:
+    def decide_on_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]:
         """Decide on complete lines from ``peer``. Returns the effects to perform."""
         return self._decide(LinesRead(peer, lines))
 
@@ -243,7 +244,7 @@ class Relay:
         self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
 
     @contextmanager
-    def pass_unread(self, peer: Peer, beginning: bytes) -> Iterator[Callable[[bytes], None]]:
+    def pass_overlong_line(self, peer: Peer, beginning: bytes) -> Iterator[Callable[[bytes], None]]:
         """Hold the other peer's output for the bytes of a line that is too long to be read; yields what writes them."""
         effects = self._decide(LineTooLong(peer, beginning))
         self.wait_until_recorded()
@@ -267,10 +268,10 @@ class Relay:
         if self._idle_work is not None:
             self._idle_work.is_idle = False
 
-    def wait_for_room(self, peer: Peer) -> None:
+    def wait_while_paused(self, peer: Peer) -> None:
         """Wait until the agent may be read again, if ``peer`` is the agent."""
         if peer is Peer.AGENT:
-            self._has_room.wait()
+            self._may_read_agent.wait()
 
     def perform(self, effect: RelayEffect) -> list[RelayEffect]:
         """Perform an effect, or what takes its place if it fails. Returns the effects to perform next."""
@@ -296,22 +297,22 @@ class Relay:
             case Warn(text):
                 self._warn(text)
             case ListSessions():
-                self._require_store_requests().lists.list_sessions(effect)
+                self._require_store_requests().list_requests.answer_list(effect)
             case AmendList():
-                amended = self._require_store_requests().lists.amend_list(effect)
+                amended = self._require_store_requests().list_requests.amend_list(effect)
                 return amended if isinstance(amended, list) else self._decide(amended)
             case AmendTitles():
-                return [Forward(Peer.CLIENT, self._require_store_requests().lists.amend_titles(effect))]
+                return [Forward(Peer.CLIENT, self._require_store_requests().list_requests.amend_titles(effect))]
             case SetTitle() | SetArchived() | AnswerStatus():
-                self._require_store_requests().change(effect)
-            case FollowAgent():
+                self._require_store_requests().answer_draft_request(effect)
+            case StoreAgentsChange():
                 return self._require_store_requests().store_agents_change(effect)
             case DeleteSession(session_id, request_id):
                 self._require_store_requests().delete(session_id, request_id)
             case AddAlias(session_id, alias):
                 self._require_store_requests().add_alias(session_id, alias)
-            case FindSession():
-                outcome = self._require_opened_transcripts().find(
+            case LookUpSession():
+                outcome = self._require_load_requests().look_up(
                     effect, self._require_store_requests().find_missing_reason
                 )
                 return outcome if isinstance(outcome, list) else self._decide(outcome)
@@ -320,23 +321,23 @@ class Relay:
             case DecideWaiting(session_id):
                 threading.Thread(
                     target=lambda: self._perform_all(self._decide_waiting(session_id)),
-                    name="waiting requests",
+                    name=WAITING_THREAD_NAME,
                     daemon=True,
                 ).start()
-            case ComparePast():
-                return self._decide(self._require_opened_transcripts().compare_past(effect))
-            case ShowPast():
-                self._require_opened_transcripts().start(effect)
-            case StopShowingPast(request_id):
-                if self._opened_transcripts is not None:
-                    self._opened_transcripts.stop(request_id)
+            case CompareUnsettled():
+                return self._decide(self._require_load_requests().compare_unsettled(effect))
+            case ChoosePast():
+                self._require_load_requests().start_choosing(effect)
+            case StopSendingTranscript(request_id):
+                if self._load_requests is not None:
+                    self._load_requests.stop_sending(request_id)
             case CloseTranscript(request_id):
-                if self._opened_transcripts is not None:
-                    self._opened_transcripts.close(request_id)
+                if self._load_requests is not None:
+                    self._load_requests.close_transcript(request_id)
             case ReserveOutput(request_id):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
                 threading.Thread(
-                    target=self._reserve_output, args=(request_id,), name="reserve output", daemon=True
+                    target=self._decide_with_output_reserved, args=(request_id,), name="reserve output", daemon=True
                 ).start()
             case _:
                 assert_never(effect)
@@ -345,10 +346,10 @@ class Relay:
     def _replace_failed(self, effect: RelayEffect, trouble: str) -> list[RelayEffect]:
         """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
         match effect:
-            case FindSession(request_id):
-                return self._decide(SessionFound(request_id, trouble=trouble))
-            case ComparePast(request_id, session_id):
-                return self._decide(PastCompared(request_id, session_id, None))
+            case LookUpSession(request_id):
+                return self._decide(SessionLookedUp(request_id, errno_name=trouble))
+            case CompareUnsettled(request_id, session_id):
+                return self._decide(UnsettledCompared(request_id, session_id, None))
             case DecideWaiting(session_id):
                 return self._decide_waiting(session_id)
             case AmendList(line=data) | AmendTitles(data):
@@ -358,7 +359,7 @@ class Relay:
                 | SetArchived(request_id=request_id)
                 | AnswerStatus(request_id=request_id)
             ):
-                return [own_messages.refuse_for_store(request_id, trouble)]
+                return [own_messages.refuse_unreadable(request_id, trouble)]
             case _:
                 return []
 
@@ -368,9 +369,9 @@ class Relay:
         The pump that reads from its receiver must not wait for it: the receiver may read nothing until it has written.
         """
         output = self._get_output(effect.to)
-        if effect.to is Peer.AGENT and self.agent_pump.runs_in(threading.get_ident()):
+        if effect.to is Peer.AGENT and self.agent_pump.runs_on_thread(threading.get_ident()):
             output.post(effect.data, math.inf)  # one per load under way, and their number is limited
-        elif effect.to is Peer.CLIENT and self.client_pump.runs_in(threading.get_ident()):
+        elif effect.to is Peer.CLIENT and self.client_pump.runs_on_thread(threading.get_ident()):
             output.post(effect.data)
         else:
             output.write(effect.data, is_own=True)
@@ -394,8 +395,8 @@ class Relay:
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, the lines pass unchanged: {type(bug).__name__}: {bug}")
             return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, LinesRead) else []
-        if self._connection.holds_too_much:
-            self._has_room.clear()
+        if self._connection.must_pause_agent:
+            self._may_read_agent.clear()
             self.pauses_agent = True
         return self._give_to_recorder(effects)
 
@@ -403,7 +404,7 @@ class Relay:
         """Decide on the next line that waits for a load of this session. It is taken under the same lock, so that it
         is known to ``Connection`` at any time, also when the agent ends."""
         with self._deciding_lock:
-            lines = self._connection.waiting_requests.take_next(session_id)
+            lines = self._connection.waiting_messages.take_next(session_id)
             return self._decide_locked(LinesRead(Peer.CLIENT, lines))
 
     def _give_to_recorder(self, effects: list[Effect]) -> list[RelayEffect]:
@@ -416,30 +417,31 @@ class Relay:
                 self._recorder.add(effect)
         return relay_effects
 
-    # --- showing the past
+    # --- loads
 
-    def _decide_past_shown(self, past_shown: PastShown) -> bool:
-        """The past is shown: called with the client's output held, so that nothing comes between it and the answer.
+    def _try_end_choosing(self, past_chosen: PastChosen) -> bool:
+        """Whose past is shown is chosen, and the transcript was sent if it is that: decide what follows, and do it.
+        Called with the client's output held, so that nothing comes between the past and the answer.
 
         Returns False if there are updates that must be compared first; then it is not over.
         """
         with self._deciding_lock:
-            if self._connection.must_compare_first(past_shown):
+            if self._connection.must_compare_first(past_chosen):
                 return False
-            effects = self._decide_locked(past_shown)
-        self._require_opened_transcripts().forget(past_shown.request_id)
+            effects = self._decide_locked(past_chosen)
+        self._require_load_requests().forget(past_chosen.request_id)
         self.pauses_agent = False
-        self._has_room.set()
-        self._perform_with_client_held(effects)
+        self._may_read_agent.set()
+        self._perform_with_output_reserved(effects)
         self._wake_recorder()
         return True
 
-    def _reserve_output(self, request_id: RequestId) -> None:
+    def _decide_with_output_reserved(self, request_id: RequestId) -> None:
         with self._client_output.reserve():
-            self._perform_with_client_held(self._decide(OutputReserved(request_id)))
+            self._perform_with_output_reserved(self._decide(OutputReserved(request_id)))
             self._wake_recorder()
 
-    def _perform_with_client_held(self, effects: list[RelayEffect]) -> None:
+    def _perform_with_output_reserved(self, effects: list[RelayEffect]) -> None:
         """Perform effects while holding the client's output."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
@@ -447,7 +449,7 @@ class Relay:
             elif isinstance(effect, Forward):
                 self._agent_output.post(effect.data, math.inf)  # never wait for one output while holding the other
             else:
-                self._perform_with_client_held(self.perform(effect))
+                self._perform_with_output_reserved(self.perform(effect))
 
     def _wake_recorder(self) -> None:
         if self._recorder is not None:
@@ -458,10 +460,10 @@ class Relay:
     def _get_output(self, peer: Peer) -> Output:
         return self._client_output if peer is Peer.CLIENT else self._agent_output
 
-    def _require_opened_transcripts(self) -> OpenedTranscripts:
-        if self._opened_transcripts is None:
+    def _require_load_requests(self) -> LoadRequests:
+        if self._load_requests is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
-        return self._opened_transcripts
+        return self._load_requests
 
     def _require_store_requests(self) -> StoreRequests:
         if self._store_requests is None:
@@ -469,8 +471,8 @@ class Relay:
         return self._store_requests
 
     def _handle_hang_up(self) -> None:
-        self._has_hung_up = True
+        self._client_has_hung_up = True
         self._notify()
 
     def _notify(self) -> None:
-        self.notify()
+        self.on_side_ended()

@@ -19,11 +19,11 @@ from acp_proxy.proxy.capabilities import Settings, read_modes
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.agent_process import AgentProcess
-from acp_proxy.run.find_session import ShowOptions
+from acp_proxy.run.look_up_session import ShowOptions
 from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay
 from acp_proxy.run.shutdown import supervise
-from acp_proxy.store.proxy_store import ALL, ProxyStore, import_lazy_modules
+from acp_proxy.store.proxy_store import ALL_AGENTS, ProxyStore, import_lazy_modules
 from acp_proxy.store.store_base import find_default_root
 from acp_proxy.transcript.private_files import PRIVATE_UMASK
 
@@ -49,10 +49,10 @@ class RunContext(Struct, frozen=True):
 def serve(agent: AgentProcess, command: list[str], values: dict[str, str], given_words: list[str]) -> int:
     """Relay between the editor and the agent until both have ended. Returns the exit code. ``command``: the agent's.
     ``values``: of the options. ``given_words``: the user's words for the agent."""
-    recorder, relay = build(
+    recorder, relay = build_relay(
         command,
         values,
-        prepare(values),
+        make_run_context(values),
         from_client=STDIN,
         to_client=STDOUT,
         from_agent=agent.stdout,
@@ -60,27 +60,27 @@ def serve(agent: AgentProcess, command: list[str], values: dict[str, str], given
     )
     relay.start()
     finish_start(recorder, relay)
-    return supervise(agent, relay, options.parse_seconds(values["grace"]), lambda: _advise_doctor(given_words))
+    return supervise(agent, relay, options.parse_seconds(values["grace"]), lambda: _make_doctor_advice(given_words))
 
 
-def prepare(values: dict[str, str], *, is_chained: bool = False) -> RunContext:
+def make_run_context(values: dict[str, str], *, is_chained: bool = False) -> RunContext:
     """Open the store, and warn if it cannot be used. ``values``: the values of the options."""
     os.umask(PRIVATE_UMASK)  # an agent that we start has started with the user's umask
     store, mask = None, None
     if not values["no-record"]:
         try:
-            mask = _read_mask(values)
+            mask = _make_mask(values)
             store = _open_store(values)
         except UsageError as problem:  # the file with patterns was removed since the start
             warn(f"nothing is recorded: {problem}")
     modes = read_modes(values)
     id = store.id if store is not None else None
-    recall = _find_recall(store.root) if values["recall"] and store is not None else ()
+    recall = _make_recall_command(store.root) if values["recall"] and store is not None else ()
     settings = Settings(store is not None, not values["no-synthesize"], __version__, modes, id, is_chained, recall)
     return RunContext(settings, store, mask)
 
 
-def build(
+def build_relay(
     command: list[str],
     values: dict[str, str],
     context: RunContext,
@@ -122,18 +122,18 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     A failed import is ignored: what needs the module reports it.
     """
     with contextlib.suppress(Exception):
-        from acp_proxy.run import show_past  # noqa: F401 - first: an editor loads a session at once
+        from acp_proxy.run import choose_past_thread  # noqa: F401 - first: an editor loads a session at once
     if recorder is not None:
         import_lazy_modules()
         with contextlib.suppress(Exception):
             from acp_proxy.run import start_sync_round  # noqa: F401
-        relay.start_sync_round()
+        relay.request_sync_round()
     # ``launch`` stopped the garbage collector. What was loaded until now stays, so it need not be visited.
     gc.freeze()
     gc.enable()
 
 
-def _advise_doctor(given_words: list[str]) -> str:
+def _make_doctor_advice(given_words: list[str]) -> str:
     """The command that says why an agent does not start."""
     typed_words = ["acp-proxy"]
     with contextlib.suppress(OSError):  # the directory is gone
@@ -191,7 +191,7 @@ def _open_store(values: dict[str, str]) -> ProxyStore | None:
             return
         with contextlib.suppress(OSError):
             for name in _read_other_agents(values):
-                if name != ALL and not store.list_agents(name):
+                if name != ALL_AGENTS and not store.list_agents(name):
                     warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
 
     opening = threading.Thread(target=open_and_check, name="opening the store", daemon=True)
@@ -202,7 +202,7 @@ def _open_store(values: dict[str, str]) -> ProxyStore | None:
             return store
         case [StoreRefused(is_temporary=True) as problem]:
             warn(f"nothing is recorded until this passes: {problem}")
-            return ProxyStore.open_later(root, problem, days)
+            return ProxyStore.make_unopened(root, problem, days)
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:
@@ -210,7 +210,7 @@ def _open_store(values: dict[str, str]) -> ProxyStore | None:
     return None
 
 
-def _find_recall(root: Path) -> tuple[str, ...]:
+def _make_recall_command(root: Path) -> tuple[str, ...]:
     """The command of the MCP server that looks up sessions in this store; empty if its package is missing."""
     from importlib.util import find_spec
 
@@ -222,7 +222,7 @@ def _find_recall(root: Path) -> tuple[str, ...]:
     return tuple(own_command.make_child_command("acp_proxy", "mcp", "--store", os.path.abspath(root)))
 
 
-def _read_mask(values: dict[str, str]) -> Callable[[bytes], bytes] | None:
+def _make_mask(values: dict[str, str]) -> Callable[[bytes], bytes] | None:
     """The function that masks secrets in entries, or None. Raises UsageError."""
     if (patterns := options.read_patterns(values["redact"])) is None:
         return None

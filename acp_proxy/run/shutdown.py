@@ -45,9 +45,11 @@ def supervise(agent: AgentProcess, relay: Relay, grace: float, make_advice: Call
     Call it on the main thread, with the relay started and ``signals.block`` called before any thread was started.
     """
     supervisor = _Supervisor(agent, relay, grace, make_advice)
-    relay.notify = supervisor.wake  # called from the pumps' threads; earlier calls are visible in the relay's state
-    signals.report(supervisor.wake)
-    supervisor.wait_for_end()
+    relay.on_side_ended = (
+        supervisor.wake
+    )  # called from the pumps' threads; earlier calls are visible in the relay's state
+    signals.watch(supervisor.wake)
+    supervisor.run_until_end()
     return processes.exit_code(agent.status or 0)
 
 
@@ -62,7 +64,7 @@ class _Supervisor:
         self._reports: queue.SimpleQueue[int] = queue.SimpleQueue()
         """A queue whose ``put`` is safe in a signal handler."""
         self._signal: int | None = None
-        self._ended_first: str | None = None
+        self._first_end: str | None = None
         """What ended before the agent did, for people."""
         self._was_killed = False
         """Whether the agent was killed by a signal from here."""
@@ -72,28 +74,28 @@ class _Supervisor:
         """Report a signal, or that a side has ended."""
         self._reports.put(number)
 
-    def wait_for_end(self) -> None:
+    def run_until_end(self) -> None:
         while not self._agent.poll() and not self._must_end():
             self._wait()
         if self._signal is not None:
-            self._ended_first = f"acp-proxy got {signal.Signals(self._signal).name}"
+            self._first_end = f"acp-proxy got {signal.Signals(self._signal).name}"
         elif self._relay.client_is_gone and not self._agent.poll():
-            self._ended_first = "the editor ended"
-        if self._relay.agent_pump.has_ended.is_set() and self._signal is None:
+            self._first_end = "the editor ended"
+        if self._relay.agent_pump.ended.is_set() and self._signal is None:
             # An exiting agent closes its stdout first.
             self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK_SECONDS)
         if not self._agent.poll():
-            grace = 0 if self._reads_nothing() else self._grace
+            grace = 0 if self._agent_reads_nothing() else self._grace
             # Alone, the agent would have had all of this before the end of its input.
             began_at = time.monotonic()
-            self._wait_until(lambda: not self._relay.has_waiting_requests or self._gets_no_more(), grace)
+            self._wait_until(lambda: not self._relay.has_waiting_requests or self._agent_gets_no_more(), grace)
             self._end(max(0.0, grace - (time.monotonic() - began_at)))  # it gets no more time than without us
         delivery = threading.Thread(target=self._deliver, name="the rest", daemon=True)
         delivery.start()
         while not self._is_delivered and self._signal is None:
             self._wait()
         delivery.join(OPEN_OUTPUT_SECONDS)  # after a signal, no longer wait for a client that does not read
-        self._relay.finish_work(_WORK_SECONDS)
+        self._relay.stop_work(_WORK_SECONDS)
 
     def _wait(self, seconds: float | None = _TICK_SECONDS if sys.platform == "win32" else None) -> None:
         """Wait for a report, for at most ``seconds``. On Windows, a signal does not end this."""
@@ -115,29 +117,29 @@ class _Supervisor:
     def _describe_end(self) -> str:
         """Who ended, and how: the text of errors."""
         agents_end = f"agent {processes.describe_end(self._agent.status or 0)}"
-        if self._ended_first is None:
+        if self._first_end is None:
             return agents_end
         grace_note = (
             f", as it went on for {self._grace:g} s (--grace)" if self._was_killed and self._signal is None else ""
         )
-        return f"{self._ended_first}, then the {agents_end}{grace_note}"
+        return f"{self._first_end}, then the {agents_end}{grace_note}"
 
     def _must_end(self) -> bool:
-        return self._signal is not None or self._relay.client_is_gone or self._relay.agent_pump.has_ended.is_set()
+        return self._signal is not None or self._relay.client_is_gone or self._relay.agent_pump.ended.is_set()
 
-    def _gets_no_more(self) -> bool:
+    def _agent_gets_no_more(self) -> bool:
         """Whether the agent has ended or closes, or acp-proxy must."""
-        return self._agent.poll() or self._relay.agent_pump.has_ended.is_set() or self._signal is not None
+        return self._agent.poll() or self._relay.agent_pump.ended.is_set() or self._signal is not None
 
-    def _reads_nothing(self) -> bool:
+    def _agent_reads_nothing(self) -> bool:
         """Whether the client has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
-        accepted, last_read_at = self._relay.accepted_writes, time.monotonic()
-        while self._relay.is_behind and self._signal is None and not self._agent.poll():
+        accepted, last_read_at = self._relay.slow_write_count, time.monotonic()
+        while self._relay.agent_is_behind and self._signal is None and not self._agent.poll():
             if time.monotonic() - last_read_at >= self._grace:
                 return True
             self._wait(_TICK_SECONDS)
-            if self._relay.accepted_writes != accepted:
-                accepted, last_read_at = self._relay.accepted_writes, time.monotonic()
+            if self._relay.slow_write_count != accepted:
+                accepted, last_read_at = self._relay.slow_write_count, time.monotonic()
         return False
 
     def _end(self, grace: float) -> None:
@@ -180,10 +182,10 @@ class _Supervisor:
         try:
             pump = self._relay.agent_pump
             listened_seconds = 0.0
-            while not pump.has_ended.is_set() and listened_seconds < OPEN_OUTPUT_SECONDS:
-                pump.has_ended.wait(_SHORT_TICK_SECONDS)
-                listened_seconds += _SHORT_TICK_SECONDS if pump.is_reading else 0.0
-            self._relay.finish(self._describe_end(), self._make_advice() if self._ended_first is None else "")
+            while not pump.ended.is_set() and listened_seconds < OPEN_OUTPUT_SECONDS:
+                pump.ended.wait(_SHORT_TICK_SECONDS)
+                listened_seconds += _SHORT_TICK_SECONDS if pump.is_waiting_for_input else 0.0
+            self._relay.handle_agent_end(self._describe_end(), self._make_advice() if self._first_end is None else "")
         finally:
             self._is_delivered = True
             self.wake()

@@ -26,7 +26,7 @@ def block() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Python would print a traceback
 
 
-def report(on_signal: Callable[[int], None]) -> None:
+def watch(on_signal: Callable[[int], None]) -> None:
     """Call ``on_signal`` with the number of each signal from now on, and of those that came since ``block``.
 
     Call this on the main thread. ``on_signal`` is called on another one; on Windows, in a handler on the main thread.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-USAGE = 2
+USAGE_STATUS = 2
 _FILES_REPLACED = 1
 """The exit status if an upgrade replaced the files during the start."""
 _SIGTERM = 15  # signal itself is imported later
@@ -70,7 +70,7 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
     try:
         values, command = options.parse(words, os.environ, file, name, config_problems)
     except UsageError as problem:
-        fail(str(problem), USAGE)
+        fail(str(problem), USAGE_STATUS)
     for fd in (0, 1, 2):  # else one of our pipes would get the number of a closed one
         try:
             os.fstat(fd)
@@ -111,9 +111,9 @@ def fail(text: str, status: int) -> "NoReturn":
     try:
         say(text)
         if not is_terminal(0):
-            from acp_proxy.run.refusal import refuse_request
+            from acp_proxy.run.refusal import refuse_first_request
 
-            refuse_request(text)
+            refuse_first_request(text)
     finally:
         os._exit(status)
 
@@ -123,4 +123,4 @@ def _start_agent(command: list[str]) -> processes.AgentProcess:
         from acp_proxy.run.windows_agent import start_agent
 
         return start_agent(command)
-    return processes.start(command)
+    return processes.start_agent(command)

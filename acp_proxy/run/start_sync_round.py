@@ -29,19 +29,19 @@ NEW_TROUBLE, REPORTED_TROUBLE = "trouble", "trouble-told"
 def start_sync_round(root: Path, warn: Callable[[str], None]) -> None:
     """Start the process for the store at ``root``, unless one is waiting already: that will see what is there now."""
     folder = root / FOLDER
-    if not _does_rounds_by_itself(folder):  # the usual case
+    if not _syncs_automatically(folder):  # the usual case
         return
     text = _take_unreported(folder)
     if text is not None:
         warn(f"sync failed: {text.rstrip('.')}. To see the state: acp-proxy sync status")
     try:
-        if not _is_waiting(folder):
+        if not _has_waiting_process(folder):
             _start_process(root)
     except OSError as problem:
         write_trouble(folder, f"no process could be started: {problem.strerror}")
 
 
-def _does_rounds_by_itself(folder: Path) -> bool:
+def _syncs_automatically(folder: Path) -> bool:
     """Whether the store is synchronized, and not only when the user says so."""
     try:
         return orjson.loads((folder / SETTINGS).read_bytes()).get("manual") is not True
@@ -49,7 +49,7 @@ def _does_rounds_by_itself(folder: Path) -> bool:
         return False
 
 
-def _is_waiting(folder: Path) -> bool:
+def _has_waiting_process(folder: Path) -> bool:
     fd = open_private(folder / WAITING, os.O_RDWR | os.O_CREAT)
     try:
         lock(fd)

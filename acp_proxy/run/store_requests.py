@@ -14,15 +14,15 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import (
     AnswerStatus,
-    FollowAgent,
     RelayEffect,
     SetArchived,
     SetTitle,
+    StoreAgentsChange,
     Warn,
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import WriterJob
-from acp_proxy.run.index_queue import IndexQueue
+from acp_proxy.run.changed_sessions import ChangedSessions
 from acp_proxy.run.list_requests import ListRequests
 from acp_proxy.run.output import Output
 from acp_proxy.run.worker import TimedAnswers, Worker
@@ -39,9 +39,9 @@ class StoreRequests:
         self._warn = warn
         self._worker = Worker(warn)
         self._answers = TimedAnswers(self._worker, client_output)
-        self.index_queue = IndexQueue(recorder, self._worker, warn)
-        self.lists = ListRequests(recorder, self._answers, self.index_queue)
-        recorder.on_session_changed = self.index_queue.add
+        self.changed_sessions = ChangedSessions(recorder, self._worker, warn)
+        self.list_requests = ListRequests(recorder, self._answers, self.changed_sessions)
+        recorder.on_session_changed = self.changed_sessions.add
 
     def start(self) -> None:
         self._worker.start()
@@ -51,29 +51,32 @@ class StoreRequests:
         self._worker.finish(seconds)
         self._answers.end()
 
-    def change(self, effect: SetTitle | SetArchived | AnswerStatus) -> None:
+    def answer_draft_request(self, effect: SetTitle | SetArchived | AnswerStatus) -> None:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
         self._answers.answer(
-            partial(self._answer_change, effect), own_messages.refuse_for_store(effect.request_id, "ETIMEDOUT").data
+            partial(self._make_draft_answer, effect),
+            own_messages.refuse_unreadable(effect.request_id, "ETIMEDOUT").data,
         )
 
-    def _answer_change(self, effect: SetTitle | SetArchived | AnswerStatus) -> bytes:
+    def _make_draft_answer(self, effect: SetTitle | SetArchived | AnswerStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
-            return recorder.run_on_writer(partial(self._apply_change, effect, store, recorder.find_agent_folder()))
+            return recorder.run_on_writer(
+                partial(self._apply_draft_request, effect, store, recorder.find_agent_folder())
+            )
         except FileNotFoundError:
             return own_messages.encode_not_found(effect.request_id, effect.session_id)
         except OSError as problem:
-            return own_messages.refuse_for_store(effect.request_id, errno_name(problem)).data
+            return own_messages.refuse_unreadable(effect.request_id, errno_name(problem)).data
 
-    def _apply_change(
+    def _apply_draft_request(
         self, effect: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent_folder: str
     ) -> bytes:
         """Make the change, if it is one, and return the answer. Raises OSError (FileNotFoundError: there is no such
         session)."""
         request_id, session_id = effect.request_id, effect.session_id
         if session_id in store.read_deleted(agent_folder) or not (
-            effect.agent_has_it or store.has_transcript(agent_folder, session_id)
+            effect.agent_has_it or store.has_transcript_or_original(agent_folder, session_id)
         ):
             raise FileNotFoundError(session_id)
         match effect:
@@ -90,11 +93,11 @@ class StoreRequests:
             case SetArchived(is_archived=is_archived):
                 store.set_archived(agent_folder, session_id, is_archived)
                 answer = jsonrpc.encode_result(request_id, {})
-        if self._recorder.fsync != "never":
+        if self._recorder.fsync_mode != "never":
             store.layout.get_journal(agent_folder).fsync()
         return answer
 
-    def store_agents_change(self, change: FollowAgent) -> list[RelayEffect]:
+    def store_agents_change(self, change: StoreAgentsChange) -> list[RelayEffect]:
         """Store what the agent has changed. Returns effects to perform."""
         recorder = self._recorder
 
@@ -131,7 +134,7 @@ class StoreRequests:
             return known_id
 
         claim_answer = self._answers.start_timer(
-            own_messages.refuse_for_store(request_id, "ETIMEDOUT").data if request_id is not None else b""
+            own_messages.refuse_unreadable(request_id, "ETIMEDOUT").data if request_id is not None else b""
         )
         job = recorder.jobs.submit(delete_known)
         if recorder.jobs.wait(job):
@@ -141,7 +144,7 @@ class StoreRequests:
         else:
 
             def finish_late() -> None:
-                job.done.acquire()  # released once the writer has run it
+                job.done_lock.acquire()  # released once the writer has run it
                 self._finish_delete(job, request_id, claim_answer)
 
             threading.Thread(target=finish_late, name="late delete", daemon=True).start()
@@ -158,10 +161,10 @@ class StoreRequests:
             return
         answer = jsonrpc.encode_result(request_id, {}) if request_id is not None and claim_answer() else b""
 
-        def sync_and_unindex() -> bytes:
+        def fsync_and_unindex() -> bytes:
             agent = recorder.find_agent_folder()
             try:
-                if recorder.fsync != "never":
+                if recorder.fsync_mode != "never":
                     recorder.store.layout.get_journal(agent).fsync()
             except OSError as problem:
                 self._warn(f"a delete may not last if the power fails now: {errno_name(problem)}")
@@ -171,7 +174,7 @@ class StoreRequests:
                 self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")
             return answer
 
-        self._answers.answer(sync_and_unindex, answer)
+        self._answers.answer(fsync_and_unindex, answer)
 
     def _report_failed_delete(
         self, request_id: RequestId | None, trouble: str, claim_answer: Callable[[], bool]
@@ -179,7 +182,7 @@ class StoreRequests:
         if request_id is None:
             self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
         elif claim_answer():
-            self._client_output.post(own_messages.refuse_for_store(request_id, trouble).data)
+            self._client_output.post(own_messages.refuse_unreadable(request_id, trouble).data)
 
     def find_missing_reason(self, session_id: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the

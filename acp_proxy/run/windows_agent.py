@@ -53,16 +53,16 @@ def start_agent(command: list[str]) -> AgentProcess:
         program, arguments = find_program(command)
         process = subprocess.Popen(arguments, executable=program, stdin=agent_in, stdout=agent_out, creationflags=flags)
     except OSError as problem:
-        from acp_proxy.run.refusal import refuse_request
+        from acp_proxy.run.refusal import refuse_first_request
 
         status = _report_failed_start(command, problem)
-        refuse_request(_describe_failed_start(command, problem))
+        refuse_first_request(_describe_failed_start(command, problem))
         os._exit(status)
     os.close(agent_in)  # else the agent would not see the end of its input, nor we the end of its output
     os.close(agent_out)
     handle = int(process._handle)  # type: ignore[attr-defined,unused-ignore]
     dlls: Any = ctypes.windll  # type: ignore[attr-defined,unused-ignore]
-    tie_to_us(handle, dlls.kernel32)
+    end_with_us(handle, dlls.kernel32)
     dlls.ntdll.NtResumeProcess(handle)
     return WindowsAgent(process, stdin, stdout)
 
@@ -101,21 +101,21 @@ def find_program(command: list[str]) -> tuple[str | None, str | list[str]]:
 
     Raises OSError if there is no such program, or if it cannot be given these arguments.
     """
-    program = resolve_program(command, shutil.which)
+    program = resolve_command(command, shutil.which)
     if program is None:
         if os.path.dirname(command[0]) and os.path.exists(command[0]):
             raise OSError(errno.ENOEXEC, "not a program: its name must end in .exe, .cmd or another ending in PATHEXT")
         raise FileNotFoundError(errno.ENOENT, "not found")
-    return arrange_arguments(program, os.environ.get("SYSTEMROOT", r"C:\Windows"))
+    return make_popen_arguments(program, os.environ.get("SYSTEMROOT", r"C:\Windows"))
 
 
-def resolve_program(command: list[str], which: Callable[[str], str | None]) -> list[str] | None:
+def resolve_command(command: list[str], which: Callable[[str], str | None]) -> list[str] | None:
     """The command with its program's full path, extension included; None if there is no such program."""
     program = which(command[0])
     return None if program is None else [program, *command[1:]]
 
 
-def arrange_arguments(command: list[str], windows: str) -> tuple[str | None, str | list[str]]:
+def make_popen_arguments(command: list[str], windows: str) -> tuple[str | None, str | list[str]]:
     """As ``find_program``, for a command that begins with a full path; cmd.exe runs a batch file.
 
     ``windows``: the system's directory. Raises OSError for an argument that cmd.exe would change.
@@ -147,7 +147,7 @@ def _quote(argument: str) -> str:
     return '"' + argument + "\\" * ending + '"'
 
 
-def tie_to_us(process: int, kernel: Any) -> None:
+def end_with_us(process: int, kernel: Any) -> None:
     """Put the agent into a job that closes with our handle; the system closes that when we end."""
     job = kernel.CreateJobObjectW(None, None)
     kernel.SetInformationJobObject(job, _EXTENDED_LIMIT_INFORMATION, encode_limits(), _INFORMATION_SIZE)

@@ -93,18 +93,18 @@ class TimedAnswers:
         """From now on, nobody is answered."""
         self._is_over = True
 
-    def answer(self, make_answer: Callable[[], bytes], late_answer: bytes) -> None:
-        """Compute and send an answer on the worker; if that takes too long, send ``late_answer`` instead.
+    def answer(self, make_answer: Callable[[], bytes], timeout_answer: bytes) -> None:
+        """Compute and send an answer on the worker; if that takes too long, send ``timeout_answer`` instead.
 
-        If too many questions are waiting, wait a moment for room, then send ``late_answer``.
+        If too many questions are waiting, wait a moment for room, then send ``timeout_answer``.
         """
         if not self._questions.acquire(timeout=STALL_SECONDS):
-            self._client_output.post(late_answer)
+            self._client_output.post(timeout_answer)
             return
-        claim_answer = self.start_timer(late_answer)
+        claim_answer = self.start_timer(timeout_answer)
 
         def work() -> None:
-            line = late_answer
+            line = timeout_answer
             try:
                 line = make_answer()
             finally:  # even if a bug prevents an answer
@@ -114,9 +114,9 @@ class TimedAnswers:
 
         self._worker.put(work)
 
-    def start_timer(self, late_answer: bytes) -> Callable[[], bool]:
-        """Send ``late_answer`` at the limit, unless the returned function is called before. That returns whether it was
-        in time, so that the caller may answer."""
+    def start_timer(self, timeout_answer: bytes) -> Callable[[], bool]:
+        """Send ``timeout_answer`` at the limit, unless the returned function is called before. That returns whether it
+        was in time, so that the caller may answer."""
         unanswered = threading.Lock()
 
         def claim_answer() -> bool:
@@ -125,7 +125,7 @@ class TimedAnswers:
 
         def expire() -> None:
             if claim_answer():
-                self._client_output.post(late_answer)
+                self._client_output.post(timeout_answer)
 
         timer = threading.Timer(ANSWER_SECONDS, expire)
         timer.daemon = True

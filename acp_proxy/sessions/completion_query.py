@@ -68,7 +68,7 @@ class CompletionQuery:
                     return []
                 agents = file_names.match_agents(self.list_agents(), agent_words)
                 is_short = beginning != "" and file_names.COPY.startswith(beginning[: len(file_names.COPY)])
-                beginning_bytes = (proxy_ids.PREFIX if is_short else beginning).encode()
+                beginning_bytes = (proxy_ids.PROXY_ID_PREFIX if is_short else beginning).encode()
                 # Without the number of what was set aside, which the index keeps elsewhere.
                 id_beginning, _, _ = beginning_bytes.partition(file_names.ASIDE.encode())
                 shared_values = (beginning_bytes, _MOST_SESSIONS, id_beginning, id_beginning + b"\xff")  # ?3 to ?6

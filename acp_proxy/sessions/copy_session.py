@@ -34,5 +34,5 @@ def create_copy(
 def _choose_copy_id(layout: Layout, agent_folder: str, parent_folder: str, session_id: str) -> str:
     """An id that no copy has or had."""
     deleted_ids = layout.get_journal(agent_folder).read_deleted()
-    ids = (proxy_ids.make_id(parent_folder, session_id, number) for number in count(1))
+    ids = (proxy_ids.make_other_agents_id(parent_folder, session_id, number) for number in count(1))
     return next(id for id in ids if id not in deleted_ids and not layout.has_transcript(agent_folder, file_name(id)))

@@ -110,7 +110,7 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
 
 def find_copies_of(index: Index, agent_folder: str, listed: ListedSession) -> list[ListedSession]:
     """An agent's copies of another agent's session, newest first."""
-    first_id = proxy_ids.make_id(listed.agent_folder, listed.session_id)
+    first_id = proxy_ids.make_other_agents_id(listed.agent_folder, listed.session_id)
     scope = ListFilter([agent_folder])
     end = encode_id(first_id) + b"/"  # what follows the dot before a number
     rows = _select_prompted(index, scope, "session >= ? AND session < ?", [encode_id(first_id), end])

@@ -56,4 +56,4 @@ def _list_ancestors(agent_folder: str, header: Header) -> Iterator[_SessionKey]:
     """A session and those that it was made from, the nearest first."""
     for session_id in (header.session_id, *header.forked_from):
         yield agent_folder, session_id
-        agent_folder = (proxy_ids.parse_id(session_id) or (agent_folder,))[0]
+        agent_folder = (proxy_ids.parse_other_agents_id(session_id) or (agent_folder,))[0]

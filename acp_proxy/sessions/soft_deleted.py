@@ -106,7 +106,7 @@ def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
         transcript = TranscriptAppender(path)
         try:
             note = {"type": NoteType.GAP, "since": deleted.deleted_at, "reason": GapReason.DELETED}
-            transcript.append(file_format.encode_note(timestamps.stamp(time.time()), DELETED_GAP_RUN, note))
+            transcript.append(file_format.encode_note(timestamps.format_now(time.time()), DELETED_GAP_RUN, note))
         finally:
             transcript.close()
     return replace(listed, name=name)

@@ -208,12 +208,12 @@ def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
 def _encode_gap(last_byte: bytes) -> bytes:
     """A gap note to follow what can be read of a damaged transcript, which ends with ``last_byte``."""
     gap = {"type": NoteType.GAP, "reason": GapReason.REPAIRED}
-    note = file_format.encode_note(timestamps.stamp(time.time()), REPAIR_RUN, gap)
+    note = file_format.encode_note(timestamps.format_now(time.time()), REPAIR_RUN, gap)
     return note if last_byte == b"\n" else b"\n" + note
 
 
 def _move_to_backups(layout: Layout, agent_folder: str, name: str, source: Path) -> None:
-    backup = compressed_path(layout.backup_path(agent_folder, name, timestamps.stamp(time.time())))
+    backup = compressed_path(layout.backup_path(agent_folder, name, timestamps.format_now(time.time())))
     private_files.make_directory(backup.parent)
     source.replace(backup)
 

@@ -52,7 +52,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store import journal
 from acp_proxy.store.journal import Event, Journal
 from acp_proxy.store.layout import Layout, move_transcript, number_name
-from acp_proxy.transcript.appender import lock_unused
+from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.file_names import (
     compressed_path,
     file_name,
@@ -109,10 +109,10 @@ def _append_deleted(layout: Layout, agent_folder: str, event: Event, stamp: str,
         # in between loses the event, but not the file that the user wanted to be rid of.
         with ExitStack() as stack:
             is_full = problem.errno in _DISK_FULL
-            if not is_full or not (is_unused or stack.enter_context(lock_unused(path))):
+            if not is_full or not (is_unused or stack.enter_context(lock_if_unused(path))):
                 raise
             with suppress(FileNotFoundError):  # it is compressed
-                os.truncate(path, 0)  # ``lock_unused`` has it open, so removing its name alone frees nothing
+                os.truncate(path, 0)  # ``lock_if_unused`` has it open, so removing its name alone frees nothing
             layout.remove_transcript(agent_folder, name)
             agent_journal.append(event, stamp)
 
@@ -196,8 +196,8 @@ def delete_by_name(
     """Delete the transcript with this name. If its id belongs to a newer session now, that one is left alone. Raises
     OSError.
 
-    ``soft``: it can be restored, for the layout's ``bin_days``. ``is_unused``: the caller holds ``lock_unused``, so no
-    other process has it open. ``only_on_this_machine``: other machines with the same history keep it.
+    ``soft``: it can be restored, for the layout's ``bin_days``. ``is_unused``: the caller holds ``lock_if_unused``, so
+    no other process has it open. ``only_on_this_machine``: other machines with the same history keep it.
     """
     if name == file_name(session_id):
         delete_by_id(
@@ -228,7 +228,7 @@ def _choose_removal_time(layout: Layout, stamp: str) -> str | None:
     # what an older version has soft-deleted is kept, as that version promised.
     if layout.bin_days is None:
         return None
-    return timestamps.stamp((timestamps.parse_seconds(stamp) or time.time()) + layout.bin_days * _DAY_SECONDS)
+    return timestamps.format_now((timestamps.parse_seconds(stamp) or time.time()) + layout.bin_days * _DAY_SECONDS)
 
 
 def list_expired(layout: Layout, agent_folder: str, now: str) -> list[str]:
@@ -252,7 +252,7 @@ def remove_expired(layout: Layout) -> int:
                     or (session_id := read_session_id(path)) is None
                 ):
                     continue
-                with lock_unused(path) as is_unused:
+                with lock_if_unused(path) as is_unused:
                     if is_unused:
                         # Other machines do so at their own time: one that restores it first has it.
                         delete_by_name(

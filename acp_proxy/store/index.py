@@ -116,7 +116,7 @@ class ListedSession(Struct, frozen=True):
     @property
     def copy_of(self) -> str | None:
         """The folder of the agent whose session it was copied from; None if it is no copy."""
-        return (proxy_ids.parse_id(self.session_id) or (None,))[0]
+        return (proxy_ids.parse_other_agents_id(self.session_id) or (None,))[0]
 
 
 class Page(Struct, frozen=True):

@@ -112,7 +112,7 @@ class Event(Struct, frozen=True):
 
 def stamp_now() -> str:
     """The time of an event, and the one by which it is decided what is over."""
-    return timestamps.stamp(time.time())
+    return timestamps.format_now(time.time())
 
 
 class JournalState(Struct):

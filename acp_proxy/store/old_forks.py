@@ -139,7 +139,7 @@ def _read_head(fd: int) -> tuple[int, int, Mapping[str, object]] | None:
     """The note after the header: where it begins and ends, and its content. None if one of the two is incomplete."""
     lines = split_file(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)
     (begin, first), (end, second) = next(lines, (0, b"")), next(lines, (0, b""))
-    if not second.endswith(b"\n") or file_format.decode_header_of(first)[0] is None:
+    if not second.endswith(b"\n") or file_format.find_header(first)[0] is None:
         return None
     entry = file_format.decode_entry(second)
     return (begin, end, entry.note) if entry is not None and entry.note else None

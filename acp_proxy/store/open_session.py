@@ -45,7 +45,7 @@ def open_to_append(
     the session was deleted and is not ``is_new``.
     """
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
-    if parent_id == header.session_id and (source := proxy_ids.parse_id(parent_id)) is not None:
+    if parent_id == header.session_id and (source := proxy_ids.parse_other_agents_id(parent_id)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
             return open_copy(layout, agent_folder, header, source[0], file_name(source[1]))
         return _resume(layout, agent_folder, path, header)
@@ -66,7 +66,7 @@ def open_to_append(
             if path.parent.is_dir():
                 continue
             raise
-        if transcript.is_begun or is_copied:
+        if transcript.wrote_header or is_copied:
             return transcript
         transcript.close()  # another process's: its agent gave the same id at the same moment
 
@@ -107,7 +107,7 @@ def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) 
         with contextlib.suppress(FileNotFoundError):
             decompressed = ensure_plain(layout, agent_folder, candidate)
             transcript = TranscriptAppender(candidate)
-            if transcript.is_known_as(identity, decompressed=decompressed):
+            if transcript.has_identity(identity, decompressed=decompressed):
                 return transcript
             transcript.close()
     raise Deleted(path)
@@ -116,7 +116,7 @@ def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) 
 def was_renamed_or_deleted(layout: Layout, agent_folder: str, session_id: str, transcript: TranscriptAppender) -> bool:
     """Whether another process has set a session's open file aside, or deleted it. Not if a person has moved it
     elsewhere: then it goes on there. Raises OSError."""
-    if transcript.has_its_name():
+    if transcript.is_at_its_path():
         return False
     # An open file's session was not deleted when it was opened. A removed file may have other names: in a snapshot of
     # hard links, or on NFS.

@@ -80,8 +80,8 @@ def list_rows(
     with_copies: bool = False,
     only_ids: bool = False,
 ) -> list[ListedSession]:
-    """Rows for ``ProxyStore.list_rows_to_join``, newest first. ``only_ids``: of other agents too, only ``session_ids``,
-    for ``ProxyStore.list_by_ids``."""
+    """Rows for ``ProxyStore.list_rows_to_insert``, newest first. ``only_ids``: of other agents too, only
+    ``session_ids``, for ``ProxyStore.list_by_ids``."""
 
     def read(index: Index) -> list[ListedSession]:
         own_rows = _select_own(index, agent_folder, cwd, run, session_ids, with_copies=with_copies)
@@ -129,15 +129,15 @@ def _read_other_rows(
             only_names.get(folder, set()) if only_names is not None else None,
         )
         for row in complete_rows(layout, rows):
-            id = proxy_ids.make_id(folder, row.session_id)
-            if proxy_ids.parse_id(id) is not None:  # else the folder has a name that no id can have
+            id = proxy_ids.make_other_agents_id(folder, row.session_id)
+            if proxy_ids.parse_other_agents_id(id) is not None:  # else the folder has a name that no id can have
                 yield _make_row(row, id, own_state)
 
 
 def _group_names(ids: Collection[str]) -> dict[str, set[str]]:
     """The transcripts of the other agents' sessions that have rows with these ids, by the agent's folder."""
     names: dict[str, set[str]] = {}
-    for source in filter(None, map(proxy_ids.parse_id, ids)):
+    for source in filter(None, map(proxy_ids.parse_other_agents_id, ids)):
         names.setdefault(source[0], set()).add(file_name(source[1]))
     return names
 
@@ -178,7 +178,7 @@ def _select_others(
     values: list[object] = [*COPY_ID_RANGE, CONTINUED_RUN]
     if position is not None:
         test += " AND updated <= ? AND (updated, CAST(? || session AS BLOB)) < (?, ?)"
-        values += [position[0], proxy_ids.make_id(agent_folder, ""), *position]
+        values += [position[0], proxy_ids.make_other_agents_id(agent_folder, ""), *position]
     return index.select_listed(
         agent_folder, cwd, hidden_names=hidden_names, only_names=only_names, test=test, values=values, limit=limit
     )

@@ -12,11 +12,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.protocol.proxy_ids import PREFIX, parse_id
+from acp_proxy.protocol.proxy_ids import PROXY_ID_PREFIX, parse_other_agents_id
 from acp_proxy.store import delete, journal, old_forks, open_session, user_state
 from acp_proxy.store.journal import Event
 from acp_proxy.store.store_base import StoreBase
-from acp_proxy.transcript.appender import TranscriptAppender, fsync_file, lock_unused
+from acp_proxy.transcript.appender import TranscriptAppender, fsync_file, lock_if_unused
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
 _IN_PLACE_TRIES, _IN_PLACE_PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
-_COPY_NAME_START = file_name(PREFIX).rpartition("-")[0] + "-"
+_COPY_NAME_START = file_name(PROXY_ID_PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
-ALL = "all"
+ALL_AGENTS = "all"
 """Stands for the names of all agents."""
 CATCH_UP_SECONDS = 10.0
 """How long a query may bring in what is new. The editor gets an error after ``worker.ANSWER_SECONDS``: rather a list of
@@ -92,9 +92,9 @@ class ProxyStore(StoreBase):
 
     # --- titles and archived sessions
 
-    def has_transcript(self, agent_folder: str, session_id: str) -> bool:
+    def has_transcript_or_original(self, agent_folder: str, session_id: str) -> bool:
         """Whether there is a transcript of this session, or of the other agent's session that it would be a copy of."""
-        source = parse_id(session_id)
+        source = parse_other_agents_id(session_id)
         is_there = self.layout.has_transcript(agent_folder, file_name(session_id))
         return is_there or (source is not None and self.layout.has_transcript(source[0], file_name(source[1])))
 
@@ -136,15 +136,15 @@ class ProxyStore(StoreBase):
 
     # --- loads and lists
 
-    def read_original(self, session_id: str, other_folders: Sequence[str]) -> TranscriptReader:
+    def open_original(self, session_id: str, other_folders: Sequence[str]) -> TranscriptReader:
         """Open the transcript of another agent's session by the id of its row. ``other_folders``: the folders of agents
         whose sessions are listed. Raises OSError (FileNotFoundError: there is none), NewerFormat."""
-        source = parse_id(session_id)
+        source = parse_other_agents_id(session_id)
         if source is None or source[0] not in other_folders or source[1] in self.read_deleted(source[0]):
             raise FileNotFoundError(session_id)
-        return self.read(*source)
+        return self.open_reader(*source)
 
-    def read(self, agent_folder: str, session_id: str) -> TranscriptReader:
+    def open_reader(self, agent_folder: str, session_id: str) -> TranscriptReader:
         """Open a session's transcript for reading. Raises OSError (FileNotFoundError: there is none), NewerFormat."""
         try:
             return TranscriptReader(self._find_path(agent_folder, session_id))
@@ -155,24 +155,24 @@ class ProxyStore(StoreBase):
     def is_in_use(self, agent_folder: str, session_id: str) -> bool | None:
         """Whether a process has a session's transcript open to append; None if that cannot be determined."""
         try:
-            with lock_unused(self._find_path(agent_folder, session_id)) as is_unused:
+            with lock_if_unused(self._find_path(agent_folder, session_id)) as is_unused:
                 return not is_unused
         except OSError:  # for example, the store is read-only
             return None
 
-    def read_in_place(self, agent_folder: str, session_id: str) -> TranscriptReader:
+    def open_locked_reader(self, agent_folder: str, session_id: str) -> TranscriptReader:
         """Open the transcript of a session that is to be opened: until this is closed, sync adds no turns to it. Raises
         OSError, NewerFormat."""
         if not (self.root / _SYNC_FOLDER).exists():
-            return self.read(agent_folder, session_id)
+            return self.open_reader(agent_folder, session_id)
         for _ in range(_IN_PLACE_TRIES):
-            if (reader := self.read(agent_folder, session_id)).keep_in_place():
+            if (reader := self.open_reader(agent_folder, session_id)).keep_in_place():
                 return reader
             reader.close()
             time.sleep(_IN_PLACE_PAUSE_SECONDS)
-        return self.read(agent_folder, session_id)
+        return self.open_reader(agent_folder, session_id)
 
-    def has_waiting_turns(self, agent_folder: str, session_id: str) -> bool:
+    def has_remote_turns(self, agent_folder: str, session_id: str) -> bool:
         """Whether turns of another machine wait for this session."""
         return self.layout.waiting_turns_path(agent_folder, file_name(session_id)).exists()
 
@@ -183,30 +183,30 @@ class ProxyStore(StoreBase):
         cursor: str | None,
         run: str,
         *,
-        archived: bool | None = False,
+        archive_filter: bool | None = False,
         other_folders: Sequence[str] = (),
     ) -> "Page":
         """One page of an agent's sessions, newest first. Raises InvalidCursor, Unreadable.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: the caller's
-        run, whose unanswered prompts do not count as failed. ``archived``: only those that are archived, or only those
-        that are not; None: both. ``other_folders``: the folders of agents whose sessions are listed too.
+        run, whose unanswered prompts do not count as failed. ``archive_filter``: only those that are archived, or only
+        those that are not; None: both. ``other_folders``: the folders of agents whose sessions are listed too.
         """
         from acp_proxy.store.other_agents import list_page
 
-        return list_page(self.layout, self.store_index, agent_folder, cwd, cursor, run, archived, other_folders)
+        return list_page(self.layout, self.store_index, agent_folder, cwd, cursor, run, archive_filter, other_folders)
 
-    def has_copies(self, agent_folder: str) -> bool:
+    def may_have_copies(self, agent_folder: str) -> bool:
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
         return any(name.startswith(_COPY_NAME_START) for name in self.layout.list_names(agent_folder))
 
-    def list_rows_to_join(
+    def list_rows_to_insert(
         self,
         agent_folder: str,
         cwd: str | None,
         run: str,
         *,
-        archived: bool | None = False,
+        archive_filter: bool | None = False,
         session_ids: Collection[str] = (),
         with_copies: bool = True,
         other_folders: Sequence[str] = (),
@@ -223,7 +223,7 @@ class ProxyStore(StoreBase):
             agent_folder,
             cwd,
             run,
-            archived,
+            archive_filter,
             session_ids,
             other_folders,
             with_copies=with_copies,
@@ -241,7 +241,7 @@ class ProxyStore(StoreBase):
             self.layout, self.store_index, agent_folder, None, run, None, session_ids, other_folders, only_ids=True
         )
 
-    def find_titles(self, agent_folder: str, session_ids: Iterable[str]) -> dict[str, str]:
+    def find_generated_titles(self, agent_folder: str, session_ids: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.store.queries import find_titles
 

@@ -10,9 +10,12 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.index import Index, ListedSession, decode_id, encode_id
 from acp_proxy.store.journal import EMPTY_STATE, JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript.appender import lock_unused
+from acp_proxy.transcript.appender import lock_if_unused
 
-COPY_ID_RANGE = encode_id(proxy_ids.PREFIX), encode_id(proxy_ids.PREFIX[:-1] + chr(ord(proxy_ids.PREFIX[-1]) + 1))
+COPY_ID_RANGE = (
+    encode_id(proxy_ids.PROXY_ID_PREFIX),
+    encode_id(proxy_ids.PROXY_ID_PREFIX[:-1] + chr(ord(proxy_ids.PROXY_ID_PREFIX[-1]) + 1)),
+)
 """The ids of copies and of sessions of other machines are from the first to before the second."""
 
 
@@ -57,7 +60,7 @@ def read_state(layout: Layout, agent_folder: str) -> JournalState:
 def is_open(layout: Layout, row: ListedSession) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
     try:
-        with lock_unused(layout.transcript_path(row.agent_folder, row.name)) as is_unused:
+        with lock_if_unused(layout.transcript_path(row.agent_folder, row.name)) as is_unused:
             return not is_unused
     except OSError:  # for example, the store is read-only
         return False

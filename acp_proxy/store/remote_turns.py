@@ -3,8 +3,8 @@
 A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
 complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
 
-Turns for a transcript that somebody has open wait in a file of their own (``store_waiting_turns``). The next load adds
-them (``append_waiting_turns``), unless sync does so before.
+Turns for a transcript that somebody has open wait in a file of their own (``store_remote_turns``). The next load adds
+them (``append_remote_turns``), unless sync does so before.
 """
 
 import os
@@ -20,7 +20,7 @@ from acp_proxy.protocol import acp
 from acp_proxy.store import open_session
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.appender import lock_unused
+from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.compressed import write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType, RemotePart
 from acp_proxy.transcript.file_names import unfinished_path
@@ -54,7 +54,7 @@ def append_turns(
     with private_files.lock_folder(path.parent, wait=wait):
         open_session.ensure_plain(layout, agent_folder, path)
         with layout.get_journal(agent_folder).lock():  # nobody deletes it, and gives its name to another
-            with lock_unused(path) as is_unused:
+            with lock_if_unused(path) as is_unused:
                 if not is_unused:  # a writer's entries would end up in the file that is replaced
                     return False
                 with closing(TranscriptReader(path)) as reader:
@@ -75,7 +75,7 @@ def append_turns(
     return True
 
 
-def store_waiting_turns(
+def store_remote_turns(
     layout: Layout,
     agent_folder: str,
     name: str,
@@ -92,7 +92,7 @@ def store_waiting_turns(
     unfinished_path(path).replace(path)
 
 
-def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
+def append_remote_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     """Add the turns that wait for a transcript. Returns False if it cannot be done now. Raises OSError, NewerFormat."""
     waiting_file = layout.waiting_turns_path(agent_folder, name)
     head_line, _, data = waiting_file.read_bytes().partition(b"\n")
@@ -119,7 +119,7 @@ def _chain_file(header: Header, reader: TranscriptReader, data: bytes) -> Iterat
 def complete_header(header: Header, data: bytes) -> Header:
     """The header, with all ids and directories that the new entries name."""
     ids = dict.fromkeys(header.forked_from)
-    directories = dict.fromkeys(header.foreign_directories)
+    directories = dict.fromkeys(header.remote_directories)
     for line in data.split(b"\n"):
         entry = file_format.decode_entry(line)
         if entry is not None and (id := find_session_id(entry)) not in (None, header.session_id):
@@ -127,7 +127,7 @@ def complete_header(header: Header, data: bytes) -> Header:
         note = entry.note if entry is not None and entry.note is not None else {}
         if note.get("type") == NoteType.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
             directories[str(cwd)] = None
-    return replace(header, forked_from=list(ids), foreign_directories=list(directories))
+    return replace(header, forked_from=list(ids), remote_directories=list(directories))
 
 
 def join_parts(parts: list[RemotePart]) -> list[RemotePart]:

@@ -64,7 +64,7 @@ class StoreBase:
         self.layout = self._open_layout()
 
     @classmethod
-    def open_later(cls, root: Path, problem: StoreRefused, bin_days: int | None = None) -> "Self":
+    def make_unopened(cls, root: Path, problem: StoreRefused, bin_days: int | None = None) -> "Self":
         """The store at ``root``, which cannot be opened now: each use tries again, and raises OSError until that
         succeeds. ``problem``: why not."""
         store = cls.__new__(cls)
@@ -97,7 +97,7 @@ class StoreBase:
 
     @cached_property
     def layout(self) -> Layout:
-        """The store's files. Only for a store that ``open_later`` made are they opened here. Raises OSError."""
+        """The store's files. Only for a store that ``make_unopened`` made are they opened here. Raises OSError."""
         try:
             return self._open_layout()
         except StoreRefused as problem:
@@ -156,7 +156,7 @@ class StoreBase:
         """Whether the index has a transcript of this session. Raises Unreadable."""
         return self.store_index.query(lambda index: index.has_row(agent_folder, file_name(session_id)))
 
-    def prepare_to_compress(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
+    def list_transcripts_to_compress(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None: then this also brings the index up to date,
         because a marked transcript is not compressed, and clears what crashes left of compression."""
         from acp_proxy.store.compress import remove_leftovers

@@ -7,7 +7,7 @@ went without one. For one thread at a time; several processes may use the same i
 The index on disk is written
 
 - by ``query``, be it for an editor's list, a command or a search, and by ``catch_up``, such as in an idle minute
-  (``StoreBase.prepare_to_compress``): all that is new of the agents that they name is brought in, and their
+  (``StoreBase.list_transcripts_to_compress``): all that is new of the agents that they name is brought in, and their
   interrupted deletes are completed. Without agents, they only read, unless the index is new;
 - for one session: after its turn or a change of the agent's title (``ProxyStore.index_session``; the user's is only in
   the journal), and when a command has made or brought back its transcript, as restore, import, adopt and continue do

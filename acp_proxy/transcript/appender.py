@@ -36,7 +36,7 @@ class TranscriptAppender:
         FileNotFoundError if the file is missing and not created, is compressed, or was renamed or removed meanwhile."""
         self.path = path
         self._fd = _open_descriptor(path, create=creates and header is not None)
-        self._is_written = False
+        self._has_written = False
         try:
             status = os.fstat(self._fd)
         except OSError:
@@ -44,18 +44,19 @@ class TranscriptAppender:
             raise
         self._inode = status.st_dev, status.st_ino
         self._is_torn = False
-        self.is_begun = False
+        self.wrote_header = False
         """Whether this object wrote the header; if not, the file had one already."""
         self.is_moved_by_hand = False
         """Whether its name leads elsewhere and no process of ours has renamed or deleted it. Set by
         ``was_renamed_or_deleted``, so that appending to it need not look for it in directories each time."""
         self._header = b""
         try:
-            self._take_shared_lock(header)
-            if not self.is_begun and not self.has_its_name():  # another process held the lock to compress it until now
+            self._write_header_and_lock(header)
+            # Another process may have held the lock until now, to compress the file.
+            if not self.wrote_header and not self.is_at_its_path():
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         except OSError:
-            self._is_written = False  # the caller hears of this problem
+            self._has_written = False  # the caller hears of this problem
             self.close()
             raise
 
@@ -68,16 +69,17 @@ class TranscriptAppender:
         if self._is_torn:
             parts = (b"\n", *parts)
         # Set before the write: if it raises, nobody knows how much of it is in the file.
-        self._is_torn = self._is_written = True
+        self._is_torn = self._has_written = True
         append_parts(self._fd, parts)
         self._is_torn = False
 
     @property
     def identity(self) -> bytes:
-        """Identifies this file for ``is_known_as``: device, inode (which may be reused), and the header's beginning."""
+        """Identifies this file for ``has_identity``: device, inode (which may be reused), and the header's
+        beginning."""
         return b"%d %d " % self._inode + (self._header or self._read_beginning())
 
-    def is_known_as(self, identity: bytes, *, decompressed: bool = False) -> bool:
+    def has_identity(self, identity: bytes, *, decompressed: bool = False) -> bool:
         """Whether this is the file that had this identity. ``decompressed``: it was just made again from its compressed
         form, so its inode is new. A broken header matches any, because a repair may have changed it."""
         *inode, beginning = identity.split(b" ", 2)
@@ -94,7 +96,7 @@ class TranscriptAppender:
         except NewerFormat:
             return line
 
-    def has_its_name(self) -> bool:
+    def is_at_its_path(self) -> bool:
         """Whether the path still leads to this file: another process may have deleted or renamed it. Raises OSError."""
         return self.is_at(self.path)
 
@@ -120,27 +122,27 @@ class TranscriptAppender:
         try:
             os.close(fd)
         except OSError as problem:
-            if self._is_written and problem.errno != errno.EINTR:
+            if self._has_written and problem.errno != errno.EINTR:
                 raise
 
-    def _take_shared_lock(self, header: Header | None) -> None:
+    def _write_header_and_lock(self, header: Header | None) -> None:
         """Take the shared lock that every appending process holds, once the file has a header: one process writes
         ``header`` to an empty file, under the exclusive lock. Raises OSError."""
         # Two processes may create the file at the same moment, and both find it empty. Whoever gets the exclusive lock
-        # writes the header (``_begin`` looks again, now under the lock); the other one gets the shared lock when that
-        # is done. It waits, too, if it got the shared lock first: a file without a header must not get entries, and the
-        # process that created it may have died before it wrote one. So the loop tries again from the start.
+        # writes the header (``_write_header`` looks again, now under the lock); the other one gets the shared lock when
+        # that is done. It waits, too, if it got the shared lock first: a file without a header must not get entries,
+        # and the process that created it may have died before it wrote one. So the loop tries again from the start.
         for _ in range(_LOCK_TRIES):
             if header is not None and not os.fstat(self._fd).st_size:
                 with contextlib.suppress(BlockingIOError):
                     lock(self._fd)
-                    self._begin(header)
+                    self._write_header(header)
             try:
                 lock(self._fd, shared=True)
             except BlockingIOError:  # another process is writing the header or compresses the file
                 time.sleep(_LOCK_PAUSE_SECONDS)
                 continue
-            if self.is_begun:  # do not read the end: the disk may allow writes but not reads
+            if self.wrote_header:  # do not read the end: the disk may allow writes but not reads
                 return
             if os.fstat(self._fd).st_size or header is None:
                 self._is_torn = self._check_torn_end()
@@ -158,7 +160,7 @@ class TranscriptAppender:
             time.sleep(_LOCK_PAUSE_SECONDS)
         return True
 
-    def _begin(self, header: Header) -> None:
+    def _write_header(self, header: Header) -> None:
         if os.fstat(self._fd).st_size:
             return
         line = file_format.encode_header(header if header.uid else replace(header, uid=file_names.make_uid()))
@@ -167,7 +169,7 @@ class TranscriptAppender:
         except OSError:
             os.ftruncate(self._fd, 0)  # so that the next attempt can write a whole header
             raise
-        self.is_begun, self._header = True, line.rstrip(b"\n")[:_IDENTITY_SIZE]
+        self.wrote_header, self._header = True, line.rstrip(b"\n")[:_IDENTITY_SIZE]
 
 
 def _open_descriptor(path: Path, *, create: bool) -> int:
@@ -197,7 +199,7 @@ def fsync_file(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def lock_unused(path: Path) -> Iterator[bool]:
+def lock_if_unused(path: Path) -> Iterator[bool]:
     """Yields whether nobody has a transcript open to append. While this holds, nobody can open it; a compressed one can
     still be decompressed, unless the caller holds the journal. Raises OSError."""
     try:

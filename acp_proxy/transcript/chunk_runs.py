@@ -176,7 +176,9 @@ def _make_pattern(line: bytes, entry: Entry, next_line: bytes) -> _Pattern | Non
     ):
         return None
     string = _JSON_STRING.match(line, start)
-    expected_line = file_format.encode_message(entry.at, entry.run, entry.peer, entry.raw, protocol=entry.protocol)
+    expected_line = file_format.encode_message(
+        entry.at, entry.run, entry.peer, entry.raw, protocol_version=entry.protocol_version
+    )
     if string is None or line != expected_line:
         return None
     message = len(line) - len(b"}\n") - len(entry.raw)
@@ -196,6 +198,6 @@ def _read_spoken(message: object) -> str | None:
 
 def _parse(raw: bytes) -> object:
     try:
-        return jsonrpc.parse_text(raw)
+        return jsonrpc.parse_strictly(raw)
     except (ValueError, RecursionError):
         return None

@@ -78,7 +78,7 @@ _ENVELOPE = re.compile(
 """The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys."""
 ENTRY_START = b'{"at":"'
 """The first bytes of every entry, to find entries in a damaged line."""
-_ENTRY_START = re.compile(re.escape(ENTRY_START))
+_ENTRY_PATTERN = re.compile(re.escape(ENTRY_START))
 _RUN = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT)
 
 
@@ -120,7 +120,7 @@ class Header(Struct, frozen=True):
     """Random text that no other transcript has; empty in files that are older than it."""
     remote_parts: list[RemotePart] = field(default_factory=list)
     """The parts that were recorded on other machines, in order. In the file: ``elsewhere``."""
-    foreign_directories: list[str] = field(default_factory=list)
+    remote_directories: list[str] = field(default_factory=list)
     """Directories in which the session was opened on other machines, where they are not the same ones as here."""
     branch_of: str = ""
     """The uid of the session of which this is a branch, because two machines continued it; else empty."""
@@ -141,19 +141,19 @@ class Header(Struct, frozen=True):
 class Entry(Struct, frozen=True):
     """A line after the header: a message or a note.
 
-    ``at``: its time. ``run``: the connection's id. ``peer``: the sender; None for a note. ``of``: the method that a
-    response answers. ``raw``: the message's exact bytes. ``value``: the parsed message. ``note``: the note's members.
-    ``protocol``: the protocol's version of the message.
+    ``at``: its time. ``run``: the connection's id. ``peer``: the sender; None for a note. ``answered_method``: the
+    method that a response answers. ``raw``: the message's exact bytes. ``value``: the parsed message. ``note``: the
+    note's members. ``protocol_version``: the protocol's version of the message.
     """
 
     at: str
     run: str
     peer: Peer | None
-    of: str | None = None
+    answered_method: str | None = None
     raw: bytes | None = None
     value: object = None
     note: Mapping[str, object] | None = None
-    protocol: int = ACP_V1
+    protocol_version: int = ACP_V1
 
     @property
     def is_prompt(self) -> bool:
@@ -181,7 +181,7 @@ def encode_header(header: Header) -> bytes:
         "forkedFrom": header.forked_from,
         "uid": header.uid,
         "elsewhere": header.remote_parts,
-        "foreignDirectories": header.foreign_directories,
+        "foreignDirectories": header.remote_directories,
         "branchOf": header.branch_of,
         "git": header.git.encode_members(),
     }
@@ -189,39 +189,55 @@ def encode_header(header: Header) -> bytes:
 
 
 def encode_message(
-    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = ACP_V1
+    at: str,
+    run: str,
+    peer: Peer,
+    raw: bytes,
+    answered_method: str | None = None,
+    *,
+    is_plain: bool = True,
+    protocol_version: int = ACP_V1,
 ) -> bytes:
     """The line of an entry with a message; ``encode_message_parts`` explains the parameters."""
-    return b"".join(encode_message_parts(at, run, peer, raw, of, is_plain=is_plain, protocol=protocol))
+    return b"".join(
+        encode_message_parts(at, run, peer, raw, answered_method, is_plain=is_plain, protocol_version=protocol_version)
+    )
 
 
 def encode_message_parts(
-    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = ACP_V1
+    at: str,
+    run: str,
+    peer: Peer,
+    raw: bytes,
+    answered_method: str | None = None,
+    *,
+    is_plain: bool = True,
+    protocol_version: int = ACP_V1,
 ) -> Parts:
     """The line of an entry with a message (``raw``, without its newline), in parts, so that a long one is not copied.
-    ``of``: the method that a response answers. ``is_plain=False``: the message fails ``jsonrpc.is_plain``, so it is
-    written as a string."""
-    method = f'"of":{json.dumps(of)},' if of else ""
-    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_encode_version(protocol)}'.encode()
+    ``answered_method``: the method that a response answers. ``is_plain=False``: the message fails ``jsonrpc.is_plain``,
+    so it is written as a string."""
+    method = f'"of":{json.dumps(answered_method)},' if answered_method else ""
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_encode_version(protocol_version)}'.encode()
     if is_plain:
         return [start, b'"message":', raw, b"}\n"]
     return [start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"]
 
 
-def encode_update_parts(at: str, run: str, data: bytes, protocol: int = ACP_V1) -> Parts:
+def encode_update_parts(at: str, run: str, data: bytes, protocol_version: int = ACP_V1) -> Parts:
     """The lines of many entries of one time: agent messages, each of which ends in a newline. In parts, so that a long
     line is not copied. They were not parsed: one that is not JSON is written as it came, or as a string if a reader
     could take a part of it for an entry."""
     if data.rfind(ENTRY_START) >= 0:  # faster than ``in``
         raw_lines = data[:-1].split(b"\n")
-        are_plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in raw_lines]
+        are_plain = [ENTRY_START not in raw or jsonrpc.is_embeddable(raw) for raw in raw_lines]
         if not all(are_plain):
             pairs = zip(raw_lines, are_plain, strict=True)
             return [
-                encode_message(at, run, Peer.AGENT, raw, is_plain=is_plain, protocol=protocol)
+                encode_message(at, run, Peer.AGENT, raw, is_plain=is_plain, protocol_version=protocol_version)
                 for raw, is_plain in pairs
             ]
-    start = f'{{"at":"{at}","run":"{run}","from":"agent",{_encode_version(protocol)}"message":'.encode()
+    start = f'{{"at":"{at}","run":"{run}","from":"agent",{_encode_version(protocol_version)}"message":'.encode()
     if data.find(b"\n") + 1 == len(data):
         return [start, memoryview(data)[:-1], b"}\n"]
     return [start, data[:-1].replace(b"\n", b"}\n" + start), b"}\n"]
@@ -239,7 +255,7 @@ def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
 def decode_header(line: bytes) -> Header | None:
     """The header, or None if the line is not one. Raises NewerFormat for a later version of the format."""
     try:
-        value = jsonrpc.parse_text(line)
+        value = jsonrpc.parse_strictly(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or type(version := value.get("acp-transcript")) is not int or version < 1:
@@ -261,7 +277,7 @@ def decode_header(line: bytes) -> Header | None:
         forked_from=acp.strings(value, "forkedFrom"),
         uid=acp.text(value, "uid") or "",
         remote_parts=_read_remote_parts(acp.items(value, "elsewhere")),
-        foreign_directories=acp.strings(value, "foreignDirectories"),
+        remote_directories=acp.strings(value, "foreignDirectories"),
         branch_of=acp.text(value, "branchOf") or "",
         git=GitHead.from_members(value.get("git")),
     )
@@ -276,7 +292,7 @@ def _read_remote_parts(items: list[object]) -> list[RemotePart]:
     return parts
 
 
-def decode_header_of(line: bytes) -> tuple[Header | None, int]:
+def find_header(line: bytes) -> tuple[Header | None, int]:
     """The header at the start of a line, which entries may follow after damage, and the offset of its end; (None, 0) if
     there is none. Raises NewerFormat."""
     header = decode_header(line)
@@ -284,7 +300,7 @@ def decode_header_of(line: bytes) -> tuple[Header | None, int]:
         return header, len(line.rstrip(b"\r\n"))
     if not line.startswith(HEADER_START):
         return None, 0
-    start = salvage.cut_first_value(line)
+    start = salvage.get_first_value(line)
     header = decode_header(start)
     return header, len(start) if header is not None else 0
 
@@ -300,7 +316,7 @@ def find_entries(line: bytes) -> list[Intact[Entry]]:
         return [Intact(0, len(line.rstrip(b"\r\n")), entry)]
     beginning = _RUN.match(line)
     own_run = beginning[2].decode() if beginning is not None else None
-    may_be_one = _may_be_unread(line)
+    may_be_one = _may_be_unparsed(line)
     has_message = own_run is not None or not line.startswith(ENTRY_START[:-1])  # else it was cut off before that
 
     def read(piece: bytes, is_value: bool) -> Entry | None:
@@ -308,15 +324,15 @@ def find_entries(line: bytes) -> list[Intact[Entry]]:
         may_be_inside = may_be_one or (is_value and has_message)
         return entry if entry is not None and (entry.run == own_run or not may_be_inside) else None
 
-    return salvage.find_pieces(line, _ENTRY_START, read)
+    return salvage.find_pieces(line, _ENTRY_PATTERN, read)
 
 
-def find_notes(data: bytes, kinds: Collection[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
+def find_notes(data: bytes, note_types: Collection[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
     """acp-proxy's own notes of these kinds in whole lines: each note's offset and its members. Never raises.
 
     Only entries count (``find_entries``), never what a message contains. Lines without such bytes are not parsed.
     """
-    beginnings = tuple(NOTE_BYTES + kind.encode() + b'"' for kind in kinds)
+    beginnings = tuple(NOTE_BYTES + kind.encode() + b'"' for kind in note_types)
     offset = data.find(NOTE_BYTES) if data.rfind(NOTE_BYTES) >= 0 else -1  # rfind is faster where there is none
     while offset >= 0:
         if not data.startswith(beginnings, offset):
@@ -327,7 +343,7 @@ def find_notes(data: bytes, kinds: Collection[str]) -> Iterator[tuple[int, Mappi
         line = data[start : end if end >= 0 else len(data)]
         for piece in find_entries(line):
             note = piece.value.note
-            if note is not None and acp.text(note, "type") in kinds:
+            if note is not None and acp.text(note, "type") in note_types:
                 yield start + piece.start, note
         offset = data.find(NOTE_BYTES, start + len(line))
 
@@ -339,7 +355,7 @@ def decode_entry(line: bytes) -> Entry | None:
     try:
         if envelope is not None:
             return _read_enveloped(line, envelope)
-        return _read_parsed(jsonrpc.parse_text(line), line)
+        return _read_parsed(jsonrpc.parse_strictly(line), line)
     except (ValueError, RecursionError):
         return None
 
@@ -350,20 +366,20 @@ def _read_enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     protocol = int(version) if version is not None else ACP_V1
     raw = line[envelope.end() : -1]
     try:
-        value = jsonrpc.parse_text(raw if line.endswith(b"}") else b"")
+        value = jsonrpc.parse_strictly(raw if line.endswith(b"}") else b"")
     except ValueError:
         try:
-            jsonrpc.parse_text(line)  # unknown keys may follow the message
+            jsonrpc.parse_strictly(line)  # unknown keys may follow the message
         except ValueError:
-            if line.endswith(b"}") and _was_passed_unread(raw, run or ""):
-                return Entry(at or "", run or "", Peer(peer), of, raw=raw, protocol=protocol)
+            if line.endswith(b"}") and _was_passed_unparsed(raw, run or ""):
+                return Entry(at or "", run or "", Peer(peer), of, raw=raw, protocol_version=protocol)
             raise
-        raw = json_splice.encode(json_splice.cut_first_value(json_splice.decode(line[envelope.end() :])))
-        value = jsonrpc.parse_text(raw)
-    return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol=protocol)
+        raw = json_splice.encode(json_splice.get_first_value(json_splice.decode(line[envelope.end() :])))
+        value = jsonrpc.parse_strictly(raw)
+    return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol_version=protocol)
 
 
-def _was_passed_unread(raw: bytes, run: str) -> bool:
+def _was_passed_unparsed(raw: bytes, run: str) -> bool:
     """Whether a message that is not JSON was recorded on purpose: a line that begins and ends like an update passes
     unread. Half a line, or a line within another of the same run, is damage.
 
@@ -374,7 +390,7 @@ def _was_passed_unread(raw: bytes, run: str) -> bool:
     return raw.startswith(acp.UPDATE_PREFIX) and raw.endswith(b"}}}") and b"\0" not in raw and not holds_entry
 
 
-def _may_be_unread(line: bytes) -> bool:
+def _may_be_unparsed(line: bytes) -> bool:
     """Whether a damaged line looks like the entry of an update that passed unread."""
     envelope = _ENVELOPE.match(line)
     is_update = envelope is not None and line.startswith(acp.UPDATE_PREFIX, envelope.end())
@@ -406,11 +422,11 @@ def _read_parsed(value: object, line: bytes) -> Entry | None:
             of,
             raw=json_splice.encode(text_of_line[start:end]),
             value=value["message"],
-            protocol=protocol,
+            protocol_version=protocol,
         )
     if isinstance(text := value.get("line"), str):
         raw = json_splice.encode(text) if _is_encodable(text) else b""
-        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.parse_leniently(raw), protocol=protocol)
+        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.parse_leniently(raw), protocol_version=protocol)
     return None
 
 

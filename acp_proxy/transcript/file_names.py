@@ -51,7 +51,11 @@ def digest(text: str) -> str:
 def make_copy_id(folder: str, name: str, session_id: str) -> str | None:
     """The short id of another agent's session copied into ``folder``; None for any other. The id that a copy has is
     long, and the same in two folders."""
-    return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if proxy_ids.parse_id(session_id) is not None else None
+    return (
+        COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH]
+        if proxy_ids.parse_other_agents_id(session_id) is not None
+        else None
+    )
 
 
 def make_selector(folder: str, name: str, session_id: str) -> str:

@@ -1,8 +1,9 @@
 """The texts of a handover record that are not quotes, and a reader that finds the end of a record by them.
 
-``replay/handover_record.py`` makes records. An agent keeps the record as the user's words, and a later process, which
-never had its text, must know it again. Only acp-proxy writes lines without a quote into a record, so its form is known
-line by line; a text that leaves this form, or ends before the last line, is no record, whatever it begins with.
+``transcript_replay/handover_record.py`` makes records. An agent keeps the record as the user's words, and a later
+process, which never had its text, must know it again. Only acp-proxy writes lines without a quote into a record, so its
+form is known line by line; a text that leaves this form, or ends before the last line, is no record, whatever it begins
+with.
 """
 
 from msgspec import Struct

@@ -336,6 +336,6 @@ def open_to_read(path: Path) -> "tuple[int, CompressedTranscript | None]":
 def read_header(line: bytes, path: Path | None) -> tuple[Header | None, int]:
     """The header at the start of a transcript's first line, and its size; (None, 0) if there is none, or if its id does
     not match the file's name: nobody could find the file by that. ``path``: None accepts any id. Raises NewerFormat."""
-    header, size = file_format.decode_header_of(line)
+    header, size = file_format.find_header(line)
     is_of_file = header is not None and (path is None or file_names.may_belong(header.session_id, path.stem))
     return (header, size) if is_of_file else (None, 0)

@@ -102,9 +102,9 @@ def is_rewind(entry: Entry) -> bool:
     """Whether the agent says in this entry that it has taken back a part of the conversation."""
     if entry.peer is not Peer.AGENT:
         return False
-    if entry.of in acp.REWINDS:
+    if entry.answered_method in acp.REWINDS:
         result = acp.member(entry.value, "result")
-        if entry.of == acp.REWIND:
+        if entry.answered_method == acp.REWIND:
             return acp.member(entry.value, "error") is None
         return any(acp.member(value, "rewound") is True for value in (result, acp.member(result, "conversation")))
     return _find_truncation(entry) is not None
@@ -161,7 +161,7 @@ class Messages:
         elif entry.peer is Peer.CLIENT:
             if method in (acp.PROMPT, acp.STEERING):
                 self._add_prompt(number, start, end, entry, params, begins_turn=method == acp.PROMPT)
-        elif entry.of == acp.PROMPT:
+        elif entry.answered_method == acp.PROMPT:
             self._add_answer(end, entry)
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             self._add_update(start, end, acp.member(params, "update"))
@@ -230,7 +230,7 @@ class Messages:
         for key in ("messageId", "userMessageId"):
             if prompt is not None and (id := acp.text(result, key)) is not None:
                 self._by_id[id] = prompt
-        if entry.protocol == versions.V1.version:
+        if entry.protocol_version == versions.V1.version:
             self._end_turn(end)
             if prompt is not None:
                 prompt.answer_end = end
@@ -339,7 +339,7 @@ class Rewinds:
                 key: (point, start if prompt_start is None else prompt_start)
                 for key, (point, prompt_start) in self._open_rewinds.items()
             }
-        elif entry.peer is Peer.AGENT and entry.of in acp.REWINDS:
+        elif entry.peer is Peer.AGENT and entry.answered_method in acp.REWINDS:
             point, span_end = self._open_rewinds.pop(entry.request_key, (UNCLEAR, None))
             if is_rewind(entry):
                 self._take_back(point, start if span_end is None else span_end, end)
@@ -368,7 +368,7 @@ class Rewinds:
         """
         if entry is not None and end in self._rewind_ends and is_rewind(entry):
             return True
-        if entry is not None and entry.of == acp.PROMPT:
+        if entry is not None and entry.answered_method == acp.PROMPT:
             end = self._prompt_ends.get(entry.request_key, end)
         if not any(start < end <= stop for start, stop in self._spans):
             return False

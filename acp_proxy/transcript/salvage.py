@@ -53,7 +53,7 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
     return pieces
 
 
-def cut_first_value(line: bytes) -> bytes:
+def get_first_value(line: bytes) -> bytes:
     """The bytes of the JSON value at the start of a line, or the whole line if that value does not end."""
     return line[: _find_end(line.decode("latin-1"), 0)]
 

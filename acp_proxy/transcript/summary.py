@@ -35,7 +35,7 @@ class Summary(Struct):
     """
 
     directories: list[str] = field(default_factory=list)
-    foreign_directories: list[str] = field(default_factory=list)
+    remote_directories: list[str] = field(default_factory=list)
     """Where it was opened on other machines: not its directory here."""
     open: dict[str, int] = field(default_factory=dict)
     """The number of unanswered prompts, by the run that sent them."""
@@ -64,7 +64,7 @@ class Summary(Struct):
         """The summary of a transcript that has only this header."""
         summary = cls()
         summary.cwd, summary.directories, summary.last = header.cwd, header.directories, header.created_at or None
-        summary.foreign_directories, summary.machine = header.foreign_directories, header.machine
+        summary.remote_directories, summary.machine = header.remote_directories, header.machine
         summary.git = header.git.encode_members()
         summary.is_imported = header.origin == file_format.IMPORTED
         summary.usage = SessionUsage.begin(header)
@@ -93,9 +93,9 @@ class Summary(Struct):
             self._add_prompt(entry)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.STEERING:
             self._add_steering(entry)
-        elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
+        elif entry.peer is Peer.AGENT and entry.answered_method == acp.PROMPT:
             failed = acp.member(entry.value, "error") is not None
-            if failed or entry.protocol == file_format.ACP_V1:
+            if failed or entry.protocol_version == file_format.ACP_V1:
                 self._end_prompt(entry)
             self.usage.add_answer(entry, acp.member(entry.value, "result"))
             self.failed |= failed
@@ -112,7 +112,7 @@ class Summary(Struct):
         kind = note.get("type")
         if kind == NoteType.OPENED:
             cwd = acp.text(note, "cwd")
-            self.cwd = cwd if cwd and cwd not in self.foreign_directories else self.cwd
+            self.cwd = cwd if cwd and cwd not in self.remote_directories else self.cwd
             self.directories = acp.strings(note, "additionalDirectories")
         elif kind == NoteType.FAILED:
             self._end_prompt(entry)
@@ -143,7 +143,7 @@ class Summary(Struct):
             self.open[entry.run] = count
 
     def _add_update(self, entry: Entry, update: Mapping[str, object]) -> None:
-        as_v1 = update if entry.protocol == file_format.ACP_V1 else v2_updates.as_v1(update)
+        as_v1 = update if entry.protocol_version == file_format.ACP_V1 else v2_updates.as_v1(update)
         kind = acp.update_kind(as_v1)
         if kind == update_kinds.SESSION_INFO:
             self._add_info(update)
@@ -163,7 +163,7 @@ class Summary(Struct):
 
     def _add_state(self, entry: Entry, update: Mapping[str, object]) -> None:
         """The agent's state, which ends all turns of its run in version 2."""
-        is_idle = entry.protocol != file_format.ACP_V1 and versions.V2.read_work_state(update) == versions.IDLE
+        is_idle = entry.protocol_version != file_format.ACP_V1 and versions.V2.read_work_state(update) == versions.IDLE
         if is_idle and entry.run in self.open:
             del self.open[entry.run]
             self.last = entry.at

@@ -204,7 +204,7 @@ class _Prompt:
     def __init__(self, run: str, id: object) -> None:
         self.run = run
         self.id = id
-        self.is_accepted = self.was_busy = self.is_over = False
+        self.is_accepted = self.has_work_begun = self.is_over = False
 
 
 _Item = V2Message | V2Call | V2Plans | Entry
@@ -234,7 +234,7 @@ class V2AsV1:
     def add(self, entry: Entry) -> list[Entry]:
         """Add an entry. Returns the entries that are certain now; if ``entry`` is among them, it is the last one."""
         self._last_message = None
-        if entry.peer is Peer.AGENT and entry.protocol == versions.V2.version:
+        if entry.peer is Peer.AGENT and entry.protocol_version == versions.V2.version:
             entries = self._add_from_agent(entry)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") != acp.PROMPT:
             entries = [entry]
@@ -242,7 +242,7 @@ class V2AsV1:
             entries = [*self._take_turn(), entry]
             if entry.note is not None:
                 self._add_note(entry.run, entry.note)
-            elif entry.protocol == versions.V2.version:
+            elif entry.protocol_version == versions.V2.version:
                 self._prompts.append(_Prompt(entry.run, acp.member(entry.value, "id")))
         if self._at_once:
             return [*entries, *self._take_all()]
@@ -270,7 +270,7 @@ class V2AsV1:
     def _add_from_agent(self, entry: Entry) -> list[Entry]:
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
-        if entry.of == acp.PROMPT:
+        if entry.answered_method == acp.PROMPT:
             return self._end_prompt(entry)
         if method == acp.REQUEST_PERMISSION:
             subject = acp.member(params, "subject")
@@ -376,11 +376,11 @@ class V2AsV1:
         prompts = [prompt for prompt in self._prompts if prompt.run == entry.run]
         if versions.V2.read_work_state(update) == versions.BUSY:
             for prompt in prompts:
-                prompt.was_busy, prompt.is_over = True, False
+                prompt.has_work_begun, prompt.is_over = True, False
             return []
         # ``idle`` may overtake the answer that accepts the prompt. Before ``busy``, it is older than the turn.
         for prompt in prompts:
-            prompt.is_over = prompt.was_busy
+            prompt.is_over = prompt.has_work_begun
         return self._end_turn(entry, update, [prompt for prompt in prompts if prompt.is_accepted])
 
     def _end_turn(self, entry: Entry, update: object, prompts: list[_Prompt]) -> list[Entry]:
@@ -424,7 +424,7 @@ class V2AsV1:
 
 def _make_permission_request(entry: Entry, params: object) -> Entry:
     """A permission request as version 1 has it, about a call."""
-    call = v2_updates.asked_call_as_v1(acp.member(params, "subject"), acp.text(params, "title"))
+    call = v2_updates.permission_call_as_v1(acp.member(params, "subject"), acp.text(params, "title"))
     v1_params = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
     id = acp.member(entry.value, "id")
     value = {"jsonrpc": "2.0", "id": id, "method": acp.REQUEST_PERMISSION, "params": v1_params}
@@ -449,7 +449,7 @@ def read_as_v1(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines
         if isinstance(line, AlikeLines):
             if not reader.add_chunks(line.chunks):
                 yield line
-        elif line.entry is None or (line.entry.protocol == ACP_V1 and reader.is_idle):
+        elif line.entry is None or (line.entry.protocol_version == ACP_V1 and reader.is_idle):
             yield line
         else:
             for entry in reader.add(line.entry):

@@ -18,11 +18,11 @@ from typing import Literal
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
-from acp_proxy.replay.replayer import Replayer
 from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from acp_proxy.transcript.v2_entries import read_as_v1
+from acp_proxy.transcript_replay.replayer import Replayer
 from acp_proxy.views.models import find_chosen_model, find_used_model
 
 Speaker = Literal["user", "agent", "thought"]
@@ -244,8 +244,8 @@ class _PartReader:
             tool_limit=0,
             other_ids=other_ids,
             page_size=page_bytes,
-            kinds=update_kinds.OPTIONAL,
-            at_once=True,
+            client_update_kinds=update_kinds.OPTIONAL,
+            prompt_ends_wait=True,
         )
         self._turn_number = earlier_turns
         self._is_open = False
@@ -286,9 +286,9 @@ class _PartReader:
                 yield from self._end_turn()
                 self._prompt_key = entry.request_key
                 yield from self._begin_turn(stamp)
-            elif entry.of == acp.PROMPT and self._prompt_key == entry.request_key:
+            elif entry.answered_method == acp.PROMPT and self._prompt_key == entry.request_key:
                 self._end_prompt(entry.value, stamp)
-        yield from self._take(self._replayer.end(is_live=True), self._held_since or stamp)
+        yield from self._take(self._replayer.end(may_turns_go_on=True), self._held_since or stamp)
         yield from self._end_turn()
 
     def _begin_turn(self, stamp: str) -> Iterator[Part]:

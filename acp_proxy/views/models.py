@@ -14,7 +14,7 @@ def find_chosen_model(entry: Entry) -> str | None:
     """The name of the model, if this entry of a transcript says which one is chosen."""
     if entry.note is not None:
         return _find_name(entry.note) if entry.note.get("type") == NoteType.OPENED else None
-    if entry.of == acp.SET_CONFIG_OPTION:
+    if entry.answered_method == acp.SET_CONFIG_OPTION:
         return _find_name(acp.member(entry.value, "result"))
     update = acp.member(acp.member(entry.value, "params"), "update")
     return _find_name(update) if acp.update_kind(update) == update_kinds.CONFIG_OPTION else None

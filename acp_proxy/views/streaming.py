@@ -69,7 +69,7 @@ class StreamPrinter:
         self._block = None
 
     def take(self, entry: Entry) -> list[StreamedText]:
-        if entry.protocol == ACP_V1 and self._v2_as_v1.is_idle:
+        if entry.protocol_version == ACP_V1 and self._v2_as_v1.is_idle:
             return list(self._print_entry(entry))
         return [piece for as_v1 in self._v2_as_v1.add(entry) for piece in self._print_entry(as_v1)]
 
@@ -93,13 +93,13 @@ class StreamPrinter:
             yield from self._print_update(acp.member(params, "update"))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
             yield from self._print_question(entry, params)
-        elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
+        elif entry.peer is Peer.CLIENT and entry.answered_method == acp.REQUEST_PERMISSION:
             yield from self._print_decision(entry)
         elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
             yield from self._print_line("cancelled by the user", QUIET)
-        elif entry.of == acp.PROMPT:
+        elif entry.answered_method == acp.PROMPT:
             yield from self._print_answer(value)
-        elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
+        elif entry.answered_method in acp.REWINDS and rewinds.is_rewind(entry):
             yield from self._print_line(_REWOUND, QUIET)
 
     def _print_prompt(self, stamp: str, blocks: object) -> Iterator[StreamedText]:

@@ -103,7 +103,7 @@ class Talking:
         while talk.being_shown:
             talk.end_past_by_id(talk.being_shown[0])
         assert talk.open_transcripts == [], "no transcript stays open"
-        assert not talk.core.holds_too_much
+        assert not talk.core.must_pause_agent
         for peer, heard in ((Peer.AGENT, talk.all.to_agent), (Peer.CLIENT, talk.all.to_client)):
             marks = [int(mark) for mark in _MARK.findall(heard)]
             assert len(marks) == len(set(marks)), "no line is doubled"

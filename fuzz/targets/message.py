@@ -32,7 +32,7 @@ def read(line: bytes) -> None:
         written = jsonrpc.dump(value)
         assert b"\n" not in written
         json.loads(written)
-    if jsonrpc.is_plain(line):
+    if jsonrpc.is_embeddable(line):
         orjson.loads(b'{"embedded":%b}' % line)
 
 
@@ -65,14 +65,14 @@ def rewritten(message: Request | Notification) -> None:
     update = acp.member(message.params, "update")
     update_kinds.is_conversation(acp.update_kind(update))
     acp.strings(message.params, "additionalDirectories")
-    acp.offers(update, "title")
+    acp.has_capability(update, "title")
     with contextlib.suppress(ValueError):
         told = jsonrpc.read_message(acp.with_method(message.raw, "session/resume"))
         assert isinstance(told, type(message))
         assert told.method == "session/resume"
     if acp.session_id(message.params) is not None:
         with contextlib.suppress(ValueError):
-            told = jsonrpc.read_message(acp.with_session(message.raw, "an\nother"))
+            told = jsonrpc.read_message(acp.with_session_id(message.raw, "an\nother"))
             assert isinstance(told, type(message))
             assert acp.session_id(told.params) == "an\nother"
     if isinstance(acp.member(acp.member(update, "content"), "text"), str):

@@ -15,8 +15,6 @@ from msgspec import convert, to_builtins
 from acp_proxy.comparison.choose_past import choose_past
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.replay.handover_record import HandoverRecord
-from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.store.index import Index
 from acp_proxy.transcript import file_format
@@ -24,6 +22,8 @@ from acp_proxy.transcript.agent_session import AGENT_NOTES
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.summary import Summary
+from acp_proxy.transcript_replay.handover_record import HandoverRecord
+from acp_proxy.transcript_replay.replayer import Mode, Replayer
 
 HANDOVER_RECORD = 2000
 """Bytes of a handover record: so few that most records are cut."""
@@ -101,7 +101,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
 def ends_of_calls(told: list[bytes]) -> Iterator[bytes]:
     """The calls as they are recorded if the transcript lacks only their end: as updates of a call."""
     for said in told:
-        if acp.update_kind(acp.read_update(said)) in update_kinds.CALLS:
+        if acp.update_kind(acp.read_update(said)) in update_kinds.V1_CALLS:
             with suppress(ValueError, KeyError):
                 yield acp.with_text(said, update_kinds.TOOL_CALL_UPDATE, "params", "update", "sessionUpdate")
 

@@ -13,7 +13,7 @@ def test_a_conversation_and_a_load_need_nothing_beyond_the_core(effort: Effort, 
     loaded = find_loaded(sys.executable, effort.built.agent, tmp_path / "store")
 
     assert loaded["acp_proxy.run.relay"] > 100
-    assert loaded["acp_proxy.replay.replayer"] > 100
+    assert loaded["acp_proxy.transcript_replay.replayer"] > 100
     assert find_foreign(loaded) == []
 
 

@@ -67,11 +67,13 @@ def test_the_copys_file_ends_with_what_it_continues(store: WholeStore) -> None:
 def store_prompt(store: WholeStore, session: str, agent: str, at: float) -> None:
     """Say something in a session."""
     folder = store.choose_agent(None, agent, "")
-    transcript = store.open_to_append(folder, Header(session, "/here", "recorded", timestamps.stamp(at)), is_new=False)
+    transcript = store.open_to_append(
+        folder, Header(session, "/here", "recorded", timestamps.format_now(at)), is_new=False
+    )
     params = {"sessionId": session, "prompt": [{"type": "text", "text": "and more"}]}
     line = {"id": 9, "method": "session/prompt", "params": params}
-    transcript.append(message(timestamps.stamp(at), Peer.CLIENT, line))
-    transcript.append(message(timestamps.stamp(at), Peer.AGENT, {"id": 9, "result": {}}, "session/prompt"))
+    transcript.append(message(timestamps.format_now(at), Peer.CLIENT, line))
+    transcript.append(message(timestamps.format_now(at), Peer.AGENT, {"id": 9, "result": {}}, "session/prompt"))
     transcript.close()
     store.mark(folder, session)
 

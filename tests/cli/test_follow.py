@@ -90,7 +90,7 @@ def followers() -> Iterator[list[Follower]]:
 
 def append_chunk(path: Path, text: str) -> None:
     update = {"sessionId": "busy", "update": chunk(text)}
-    append(path, message(timestamps.stamp(EPOCH), Peer.AGENT, {"method": "session/update", "params": update}))
+    append(path, message(timestamps.format_now(EPOCH), Peer.AGENT, {"method": "session/update", "params": update}))
 
 
 def append(path: Path, data: bytes) -> None:
@@ -98,7 +98,9 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-ANSWER = message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 1, "result": {"stopReason": "end_turn"}}, "session/prompt")
+ANSWER = message(
+    timestamps.format_now(EPOCH), Peer.AGENT, {"id": 1, "result": {"stopReason": "end_turn"}}, "session/prompt"
+)
 
 
 def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: WholeStore, followers: list[Follower]) -> None:
@@ -139,7 +141,7 @@ def test_only_the_last_turn_is_followed_if_wanted(store: WholeStore, followers: 
     prompt = {"id": 7, "method": "session/prompt", "params": {"sessionId": "busy", "prompt": []}}
     transcript = TranscriptAppender(path)
     try:
-        transcript.append(message(timestamps.stamp(EPOCH), Peer.CLIENT, prompt))
+        transcript.append(message(timestamps.format_now(EPOCH), Peer.CLIENT, prompt))
         append_chunk(path, "three")
         followers.append(follower := Follower(store, "--turn", "-1"))
         text = follower.until("three")

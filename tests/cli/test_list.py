@@ -311,7 +311,7 @@ def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
     path = store_session(store, "used", ("Count it", [update]), at=EPOCH)
     result = {"stopReason": "end_turn", "usage": {"totalTokens": 12345}}
     with path.open("ab") as file:
-        file.write(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
+        file.write(message(timestamps.format_now(EPOCH), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
     first, second, *_ = get_json(store, "list", "--long")
     assert (first["tokens"], first["cost"]) == (12345, {"USD": 1.5})
     assert (second["tokens"], second["cost"]) == (None, {})

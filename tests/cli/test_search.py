@@ -224,7 +224,7 @@ def test_further_turns_of_a_session_are_named() -> None:
         ([1, 2, 3, 9], "and turn 9\n"),
         (list(range(1, 20)), "and turns 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 6 more\n"),
     ):
-        assert said in results.format_hit(Hit(a_row(), timestamps.stamp(EPOCH), turns, excerpts), "show", look)
+        assert said in results.format_hit(Hit(a_row(), timestamps.format_now(EPOCH), turns, excerpts), "show", look)
 
 
 def test_agents_with_one_name_are_told_apart() -> None:
@@ -235,7 +235,7 @@ def test_agents_with_one_name_are_told_apart() -> None:
         now=datetime.fromtimestamp(EPOCH, UTC),
         agents={a_row().agent_folder: "agent-0123"},
     )
-    assert "\nagent-0123 · " in results.format_hit(Hit(a_row(), timestamps.stamp(EPOCH), [], []), "show", look)
+    assert "\nagent-0123 · " in results.format_hit(Hit(a_row(), timestamps.format_now(EPOCH), [], []), "show", look)
 
 
 def test_a_directory_that_does_not_fit_loses_its_beginning_as_in_the_list(store: WholeStore) -> None:

@@ -29,7 +29,7 @@ def store_usages(
     store: ProxyStore, session: str, name: str, *usages: dict[str, int], day: int = 0, **more: Any
 ) -> None:
     """A session of these answers."""
-    stamp = timestamps.stamp(EPOCH + day * DAY)
+    stamp = timestamps.format_now(EPOCH + day * DAY)
     path = store_session(store, session, (session, [model(name)] if name else []), at=EPOCH + day * DAY, **more)
     transcript = TranscriptAppender(path)
     for number, usage in enumerate(usages, 10):
@@ -103,7 +103,7 @@ def test_a_turn_counts_for_the_model_that_the_agent_says_it_used_with_its_cost(s
     path = store_session(store, "a", ("a", [model("default"), cost]))
     answer = {"usage": usage(10, 2)} | quota(("small", 3), ("big", 7))
     transcript = TranscriptAppender(path)
-    transcript.append(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": answer}, acp.PROMPT))
+    transcript.append(message(timestamps.format_now(EPOCH), Peer.AGENT, {"id": 9, "result": answer}, acp.PROMPT))
     transcript.close()
     [row] = rows(store, "--by", "model")["models"]
     assert (row["model"], row["turns"], row["totalTokens"], row["cost"]) == ("big", 1, 12, {"EUR": 0.5})
@@ -114,7 +114,7 @@ def test_tokens_that_an_agent_says_only_in_meta_are_of_the_turn(store: ProxyStor
     transcript = TranscriptAppender(path)
     for given in (10, 20):
         answer = {"stopReason": "end_turn", **quota(("m", given))}
-        transcript.append(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": answer}, acp.PROMPT))
+        transcript.append(message(timestamps.format_now(EPOCH), Peer.AGENT, {"id": 9, "result": answer}, acp.PROMPT))
     transcript.close()
     store.mark(store.choose_agent(None, "agent", ""), "a")
     assert rows(store, "--by", "model")["models"][0]["totalTokens"] == 32

@@ -10,7 +10,7 @@ from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, decide_b
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.update_kinds import ComparedBy, Form, Role, UpdateKind
+from acp_proxy.protocol.update_kinds import ComparedBy, ReplayForm, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry
 from tests.comparison.short_forms import (
     Update,
@@ -44,8 +44,8 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load that lacks a turn": (ONE, {}, Decision(TRANSCRIPT, Rule.LESS)),
     "a load that has more": ([*TALK, COMPACTED], {}, Decision(AGENT, Rule.MORE)),
     "a load after a command took a turn back": (ONE, {"past": [*TALK, "> /undo"]}, Decision(AGENT, Rule.TAKEN_BACK)),
-    "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.UNDECIDED)),
-    "a load whose transcript cannot be read": (None, {"cannot_compare": True}, Decision(AGENT, Rule.UNREADABLE)),
+    "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.TOO_COSTLY)),
+    "a load whose transcript cannot be read": (None, {"comparison_failed": True}, Decision(AGENT, Rule.UNREADABLE)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
     "a load with --load store": (ONE, {"fixed_rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
     "a load in a turn of an agent without one": (
@@ -56,7 +56,7 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load after a handover": (ONE, {"fixed_rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
     "a handover whose transcript cannot be read": (
         None,
-        {"fixed_rule": Rule.HANDED_OVER, "cannot_compare": True},
+        {"fixed_rule": Rule.HANDED_OVER, "comparison_failed": True},
         Decision(TRANSCRIPT, Rule.HANDED_OVER),
     ),
     "a prompt that is sent again in a new session": (
@@ -151,7 +151,7 @@ def test_what_an_agent_leaves_out_or_adds_decides(replay: str) -> None:
 def test_the_numbers_in_transcripts_never_change() -> None:
     numbers = {rule.name: rule.number for rule in Rule if rule.number is not None}
     assert numbers == {
-        "UNDECIDED": 0,
+        "TOO_COSTLY": 0,
         "UNREADABLE": 0,
         "HANDED_OVER": 1,
         "MORE": 2,
@@ -168,7 +168,7 @@ def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     assert choose_past(compare_replay(past, "> ask 4", "> ask 10")).rule is Rule.SAME
     comparison = compare_replay(past, "> ask 4", "> ask 10", "> ask 14")
     assert choose_past(comparison).rule is Rule.SAME
-    assert [b"ask 14" in line for line in comparison.find_new(is_open_elsewhere=False)] == [True]
+    assert [b"ask 14" in line for line in comparison.find_new(others_may_append=False)] == [True]
 
 
 # --- the agent's replay has more
@@ -443,7 +443,7 @@ def test_a_replay_that_lacks_nothing_is_shown() -> None:
 
 def test_a_transcript_that_is_too_long_is_undecided() -> None:
     past = transcript("> a", "x" * (LETTERS_LIMIT + 1))
-    assert choose_past(compare_replay(past, "> a", "y")).rule is Rule.UNDECIDED
+    assert choose_past(compare_replay(past, "> a", "y")).rule is Rule.TOO_COSTLY
 
 
 def test_the_decision_stays_the_same_when_asked_again() -> None:
@@ -479,7 +479,7 @@ def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript(
 def test_the_documentation_has_the_table_of_rules() -> None:
     page = (Path(__file__).parents[2] / "docs" / "transparency.md").read_text(encoding="utf-8")
     _, _, table = page.partition("|rule|number|you see|because|\n|-|-|-|-|\n")
-    rows = [(f"`{rule.name}`", rule.number, rule.choice.value, rule.reason) for rule in Rule]
+    rows = [(f"`{rule.name}`", rule.number, rule.whose_past.value, rule.reason) for rule in Rule]
     expected = [f"|{name}|{'' if number is None else number}|{shown}|{reason}|" for name, number, shown, reason in rows]
     assert table.partition("\n\n")[0].splitlines() == expected
 
@@ -488,11 +488,11 @@ def test_the_documentation_has_the_table_of_rules() -> None:
 
 NEW_WORDS = {
     "the agent's words": (
-        UpdateKind("new_words", Role.AGENT, ComparedBy.WORDS, Form.JOINED, Form.JOINED),
+        UpdateKind("new_words", Role.AGENT, ComparedBy.WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
         ["> mend it", chunk("new_words", "It is mended, "), chunk("new_words", "all of it."), *TWO],
     ),
     "a thought": (
-        UpdateKind("new_thought", Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, Form.JOINED, Form.JOINED),
+        UpdateKind("new_thought", Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
         [
             "> mend it",
             chunk("new_thought", "Is it bro"),
@@ -502,7 +502,7 @@ NEW_WORDS = {
         ],
     ),
     "the user's words": (
-        UpdateKind("new_user_words", Role.USER, ComparedBy.NEUTRAL_WORDS, Form.JOINED, Form.JOINED),
+        UpdateKind("new_user_words", Role.USER, ComparedBy.NEUTRAL_WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
         [chunk("new_user_words", "mend it"), "It is mended, all of it.", chunk("new_user_words", "thanks"), TWO[1]],
     ),
 }
@@ -520,4 +520,4 @@ def test_a_row_is_enough_to_compare_a_new_kind_of_words(
 
 
 def test_a_rule_is_found_by_its_number_in_transcripts() -> None:
-    assert [find_rule(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.UNDECIDED, None, None]
+    assert [find_rule(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.TOO_COSTLY, None, None]

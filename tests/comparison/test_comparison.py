@@ -85,7 +85,7 @@ def test_the_answer_to_a_message_made_elsewhere_may_equal_a_remark_that_was_left
 def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update]) -> None:
     comparison = compare_replay(transcript(*TALK), *said)
     assert tail(comparison) == []
-    assert comparison.place.spans.all_spans == [(0, len(comparison.text.words))]
+    assert comparison.place.spans.all_spans == [(0, len(comparison.text.agent_letters))]
     assert not comparison.has_new_before_tail
 
 
@@ -129,7 +129,7 @@ def test_an_answer_may_end_after_the_prompt_that_was_queued_during_it() -> None:
 def test_a_part_of_a_message_covers_that_part() -> None:
     comparison = compare_replay(transcript(*TALK), *TALK[:3], "You are welcome")
     assert tail(comparison) == []
-    assert comparison.place.spans.all_spans == [(0, len(comparison.text.words) - len(",anytime."))]
+    assert comparison.place.spans.all_spans == [(0, len(comparison.text.agent_letters) - len(",anytime."))]
 
 
 # --- unknown updates
@@ -156,10 +156,10 @@ def test_a_greeting_before_the_first_user_message_is_new_and_not_a_rewording() -
 def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
     odd = {"sessionUpdate": "compaction_update", "n": 1}
     past = transcript(*TALK, odd)
-    assert not compare_replay(past, *TALK, odd).has_new_other_update
+    assert not compare_replay(past, *TALK, odd).has_new_whole_update
     assert tail(compare_replay(past, *TALK, odd)) == []
-    assert compare_replay(past, *TALK, odd | {"n": 2}).has_new_other_update
-    assert not compare_replay(past, *TALK, {"sessionUpdate": "plan", "entries": []}).has_new_other_update
+    assert compare_replay(past, *TALK, odd | {"n": 2}).has_new_whole_update
+    assert not compare_replay(past, *TALK, {"sessionUpdate": "plan", "entries": []}).has_new_whole_update
 
 
 # --- the user's words and thoughts
@@ -182,7 +182,7 @@ def test_thoughts_are_neutral() -> None:
 
 def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> None:
     for past in (transcript("> a", "~ hm", answered=False), transcript("> a", "b", "~ hm", answered=False)):
-        said = ["> a", "b", "~ hm"] if past.words else ["> a", "~ hm"]
+        said = ["> a", "b", "~ hm"] if past.agent_letters else ["> a", "~ hm"]
         assert (
             tail(compare_replay(past, *said)),
             list_new(compare_replay(past, *said)),
@@ -194,13 +194,13 @@ def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> Non
 def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
     past = transcript("> a", "The same answer.", "> b", "The same answer.")
     comparison = compare_replay(past, "> b", "The same answer.")
-    assert comparison.place.spans.all_spans == [past.find_span(2)]
+    assert comparison.place.spans.all_spans == [past.find_turn_span(2)]
 
 
 def test_short_user_messages_with_nothing_between_them_are_recognised_one_by_one() -> None:
     past = transcript("> go on", "ok.", "> /undo", "> go on", "ok.")
     comparison = compare_replay(past, "> /undo", "> go on", "ok.")
-    assert comparison.place.spans.all_spans == [past.find_span(3)]
+    assert comparison.place.spans.all_spans == [past.find_turn_span(3)]
 
 
 @pytest.mark.parametrize("begin", [0, 2])
@@ -566,9 +566,9 @@ def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letter
     past = transcript("> a", *[piece] * REPETITIVE)
     pieces = [agent(cut(piece), messageId=str(number)) for number in range(REPETITIVE)]
     comparison = compare_replay(past, "> a", *pieces)
-    longest = len(past.words) + len(piece) + 1
+    longest = len(past.agent_letters) + len(piece) + 1
     assert spent(comparison) <= letter_search._BUDGET + longest
-    assert choose_past(comparison).rule in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
+    assert choose_past(comparison).rule in (Rule.SAME, Rule.MORE, Rule.TOO_COSTLY)
 
 
 def test_repetitive_chunks_in_order_are_found_without_searching() -> None:
@@ -583,7 +583,7 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
     said = [thought("no", messageId=str(number)) for number in range(REPETITIVE)]
     comparison = compare_replay(past, "> a", *said, "The answer to it.")
     left = comparison.place.search._thought_budget
-    assert letter_search._BUDGET - left <= letter_search._BUDGET + len(past.thoughts) + 2
+    assert letter_search._BUDGET - left <= letter_search._BUDGET + len(past.thought_letters) + 2
     assert spent(comparison) == 0
     assert choose_past(comparison).rule is Rule.SAME
 
@@ -591,7 +591,7 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
 def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letter_search, "_BUDGET", 10)
     comparison = compare_replay(transcript(*TALK), "> x", "y" * 20, "> z", "w" * 20)
-    assert choose_past(comparison).rule is Rule.UNDECIDED
+    assert choose_past(comparison).rule is Rule.TOO_COSTLY
     assert list_new(comparison) == []
 
 
@@ -775,7 +775,7 @@ def test_a_turn_that_was_answered_is_not_completed() -> None:
 )
 def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], late: bool) -> None:
     comparison = compare_replay(transcript(*TALK), *([] if late else said), late=said if late else [])
-    assert comparison.place.spans.all_spans == [(0, len(comparison.text.words))]
+    assert comparison.place.spans.all_spans == [(0, len(comparison.text.agent_letters))]
     assert comparison.has_new_before_tail == (said[1] != TALK[3])
     assert list_new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
 

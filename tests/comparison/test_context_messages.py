@@ -6,8 +6,8 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import fold_letters
-from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.text_builder import TextBuilder
+from acp_proxy.comparison.updates_in_turn import SortedLine, UpdatesInTurn
 from tests.comparison.short_forms import (
     Update,
     call,
@@ -37,7 +37,7 @@ def send_late(comparison: Comparison, *said: str | Update, ours: bool = True) ->
     return updates([*sent, *sorting.release()])
 
 
-def add_in_turn(turn: ReplayInTurn, *said: str | Update) -> list[SortedLine]:
+def add_in_turn(turn: UpdatesInTurn, *said: str | Update) -> list[SortedLine]:
     """What becomes of the updates of a turn that goes on."""
     return [out for update in map(expand, said) for out in turn.add(line(update), update, ["now?"])]
 
@@ -144,22 +144,22 @@ def test_context_begins_no_transcript() -> None:
 
 @pytest.mark.parametrize("context", [OUTPUT, CONTEXT])
 def test_context_in_a_replay_that_a_message_proves_in_a_turn_belongs_to_it(context: str) -> None:
-    turn = ReplayInTurn(compare_replay(transcript(*TALK)), withholds_replay=True)
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK)), withholds_replay=True)
     past = [*add_in_turn(turn, *TALK[:3], context, *TALK[3:7], context, TALK[7]), *turn.release()]
-    assert not any(each.is_sent or each.is_recorded for each in past)
-    assert [(each.is_sent, each.is_recorded) for each in add_in_turn(turn, "Now it is.")] == [(True, True)]
+    assert not any(each.should_send or each.should_record for each in past)
+    assert [(each.should_send, each.should_record) for each in add_in_turn(turn, "Now it is.")] == [(True, True)]
 
 
 def test_a_message_in_a_turn_passes_if_the_replay_does_not_go_on_after_it() -> None:
-    turn = ReplayInTurn(compare_replay(transcript(*TALK)), withholds_replay=True)
-    said = [out for out in add_in_turn(turn, *TALK[:4], CONTEXT, "As you like.") if out.is_sent]
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK)), withholds_replay=True)
+    said = [out for out in add_in_turn(turn, *TALK[:4], CONTEXT, "As you like.") if out.should_send]
     assert updates(out.line for out in said) == [expand(CONTEXT), expand("As you like.")]
-    assert all(out.is_recorded for out in said)
+    assert all(out.should_record for out in said)
 
 
 def test_context_in_a_turn_is_sent_and_not_recorded() -> None:
-    turn = ReplayInTurn(compare_replay(transcript(*TALK), *TALK), withholds_replay=False)
-    assert [(out.is_sent, out.is_recorded) for out in add_in_turn(turn, SESSION)] == [(True, False)]
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK), *TALK), withholds_replay=False)
+    assert [(out.should_send, out.should_record) for out in add_in_turn(turn, SESSION)] == [(True, False)]
 
 
 GO_ON = user("go on", messageId="m")
@@ -216,7 +216,7 @@ def test_context_between_the_end_of_one_replay_and_the_beginning_of_another_hide
 @pytest.mark.parametrize("ours", [True, False])
 def test_the_echo_of_a_prompt_is_no_context(prompt: str, is_proven: bool, ours: bool) -> None:
     chunks = [f"> {part}" for part in prompt.partition(SESSION[2:]) if part]
-    turn = ReplayInTurn(compare_replay(transcript(*TALK), "> run it", chunks[0], *TALK[1:4]), withholds_replay=ours)
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK), "> run it", chunks[0], *TALK[1:4]), withholds_replay=ours)
     prompts = [fold_letters(prompt)]
 
     def sort(*said: str | Update) -> list[SortedLine]:
@@ -224,15 +224,15 @@ def test_the_echo_of_a_prompt_is_no_context(prompt: str, is_proven: bool, ours: 
 
     sort(*(TALK[4:7] if is_proven else []))
     out = [*sort(*chunks, DONE), *turn.release()]
-    assert updates(each.line for each in out if each.is_sent) == list(map(expand, [*chunks, DONE]))
-    assert updates(each.line for each in out if each.is_recorded) == list(map(expand, [*chunks, DONE]))
+    assert updates(each.line for each in out if each.should_send) == list(map(expand, [*chunks, DONE]))
+    assert updates(each.line for each in out if each.should_record) == list(map(expand, [*chunks, DONE]))
 
 
 def test_what_an_agent_tells_itself_in_a_turn_is_no_context_by_its_words() -> None:
-    turn = ReplayInTurn(compare_replay(transcript(*TALK), "> run it", CONTEXT, *TALK[1:4]), withholds_replay=False)
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK), "> run it", CONTEXT, *TALK[1:4]), withholds_replay=False)
     out = [*add_in_turn(turn, CONTEXT, "I went on."), *turn.release()]
-    assert updates(each.line for each in out if each.is_sent) == list(map(expand, [CONTEXT, "I went on."]))
-    assert updates(each.line for each in out if each.is_recorded) == list(map(expand, [CONTEXT, "I went on."]))
+    assert updates(each.line for each in out if each.should_send) == list(map(expand, [CONTEXT, "I went on."]))
+    assert updates(each.line for each in out if each.should_record) == list(map(expand, [CONTEXT, "I went on."]))
 
 
 def test_context_that_the_user_has_pasted_is_the_users() -> None:

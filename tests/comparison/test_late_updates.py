@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates
 from acp_proxy.comparison.letters import fold_letters
-from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import TranscriptText
+from acp_proxy.comparison.updates_in_turn import SortedLine, UpdatesInTurn
 from fuzz import growth
 from tests.comparison.short_forms import (
     Update,
@@ -82,12 +82,12 @@ def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
         for each in map(expand, replay[:count]):
             late.add(line(each), each)
         late.release()
-        turn = ReplayInTurn(comparison, withholds_replay=True)
+        turn = UpdatesInTurn(comparison, withholds_replay=True)
         recorded = [
             one
             for each in [*map(expand, replay[count:]), agent("Now.")]
             for one in turn.add(line(each), each, ["now?"])
-            if one.is_recorded
+            if one.should_record
         ]
         assert updates(one.line for one in recorded) == [agent("Now.")]
 
@@ -129,7 +129,7 @@ def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_t
     past = transcript(*TALK[:3], answered=False)
     for is_open in (True, False, None):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, withholds_replay=True, wants_past=False, is_open_elsewhere=is_open)
+        late = LateUpdates(comparison, withholds_replay=True, wants_past=False, others_may_append=is_open)
         said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
         sent = [out for each, update in said for out in late.add(each, update)]
         assert updates(sent) == (expand_all([GREETING]) if is_open else [])
@@ -368,7 +368,7 @@ class Turn:
         self.prompts, self.loading = [fold_letters(prompt) for prompt in prompts], loading
         comparison = compare_replay(past, *before)
         comparison.end_message()
-        self.replay = ReplayInTurn(comparison, withholds_replay=ours, awaits_replay=loading)
+        self.replay = UpdatesInTurn(comparison, withholds_replay=ours, awaits_replay=loading)
 
     def outcome(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
@@ -390,8 +390,8 @@ class Turn:
 
 def _split_sent(lines: Iterable[SortedLine]) -> tuple[list[Update], list[Update]]:
     found = list(lines)
-    return updates(each.line for each in found if each.is_sent), updates(
-        each.line for each in found if each.is_recorded
+    return updates(each.line for each in found if each.should_send), updates(
+        each.line for each in found if each.should_record
     )
 
 

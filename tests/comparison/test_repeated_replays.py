@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from acp_proxy.comparison.repeated_replays import (
     RestOfReplay,
     are_alike,
-    count_rest,
-    find_conversation,
+    count_earlier_lines,
+    drop_context_and_repetition,
     find_last_replay,
 )
 from tests.tools.adopt.listing_agent import replay_of
@@ -40,13 +40,13 @@ def test_what_comes_before_the_beginning_is_the_rest_of_an_earlier_replay(
     begins: list[dict[str, Any]], sent: list[dict[str, Any]], rest: int
 ) -> None:
     replay = [(line, True) for line in lines(sent)]
-    assert count_rest(replay, b"".join(lines(begins))) == rest
+    assert count_earlier_lines(replay, b"".join(lines(begins))) == rest
 
 
 def test_a_turn_made_elsewhere_is_not_the_rest_of_a_replay_that_ends_in_the_same_short_answer() -> None:
     rest = RestOfReplay(lines(replay_of("And the logout?", "Done.")))
-    assert [rest.take(line) for line in lines(replay_of("Commit it", "Done."))] == [False, False]
-    assert [rest.take(line) for line in lines(replay_of("And the logout?", "Done."))] == [True, True]
+    assert [rest.try_take(line) for line in lines(replay_of("Commit it", "Done."))] == [False, False]
+    assert [rest.try_take(line) for line in lines(replay_of("And the logout?", "Done."))] == [True, True]
 
 
 CONTEXT = replay_of("<context>")
@@ -117,20 +117,20 @@ RESPONSE = replay_of("[Function Response: look]", "")[0]
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_transcript_begins_without_context(times: int) -> None:
     replay: list[dict[str, Any]] = [SESSION, *FIRST, CALL, RESPONSE, *MORE, RESPONSE] * times
-    assert find_conversation(lines(replay)) == lines([*FIRST, CALL, *MORE, RESPONSE])
+    assert drop_context_and_repetition(lines(replay)) == lines([*FIRST, CALL, *MORE, RESPONSE])
 
 
 def test_a_transcript_begins_with_what_the_user_said_again() -> None:
     again = [*FIRST, *replay_of("Mend the login", "Now the second part is done."), *MORE]
-    assert find_conversation(lines(again)) == lines(again)
-    assert find_conversation(lines(again * 2)) == lines(again)
+    assert drop_context_and_repetition(lines(again)) == lines(again)
+    assert drop_context_and_repetition(lines(again * 2)) == lines(again)
 
 
 def test_a_message_that_begins_a_transcript_keeps_a_chunk_in_the_words_of_context() -> None:
     asked = {**FIRST[0], "messageId": "m"}
     chunks = [asked, {**SESSION, "messageId": "m"}]
-    assert find_conversation(lines([SESSION, *chunks, *FIRST[1:]])) == lines([*chunks, *FIRST[1:]])
+    assert drop_context_and_repetition(lines([SESSION, *chunks, *FIRST[1:]])) == lines([*chunks, *FIRST[1:]])
 
 
 def test_a_replay_without_user_messages_begins_a_transcript_as_it_is() -> None:
-    assert find_conversation(lines(FIRST[1:])) == lines(FIRST[1:])
+    assert drop_context_and_repetition(lines(FIRST[1:])) == lines(FIRST[1:])

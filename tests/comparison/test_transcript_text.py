@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from acp_proxy.comparison.letters import block_letters, digest, fold_letters
+from acp_proxy.comparison.letters import digest, fold_letters, read_block_letters
 from acp_proxy.comparison.text_builder import TextBuilder, takes_back
 from acp_proxy.comparison.transcript_text import TranscriptText, UserMessage
 from acp_proxy.protocol.jsonrpc import Peer
@@ -39,19 +39,23 @@ def of(*entries: Entry) -> TranscriptText:
 
 
 def forms(past: TranscriptText) -> list[list[str]]:
-    return [user.forms for user in past.user_messages]
+    return [user.variants for user in past.user_messages]
 
 
 def test_words_and_thoughts_are_letters_in_order_however_they_are_chunked() -> None:
     past = transcript("> a", "It is\n", " mended.", "~ h m", "All of it.", "> b", "Yes.")
-    assert (past.words, past.thoughts) == ("Itismended.Allofit.Yes.", "hm")
-    assert [past.words[slice(*past.find_span(turn))] for turn in range(3)] == ["", "Itismended.Allofit.", "Yes."]
+    assert (past.agent_letters, past.thought_letters) == ("Itismended.Allofit.Yes.", "hm")
+    assert [past.agent_letters[slice(*past.find_turn_span(turn))] for turn in range(3)] == [
+        "",
+        "Itismended.Allofit.",
+        "Yes.",
+    ]
 
 
 def test_text_before_the_first_prompt_is_a_turn_of_its_own() -> None:
     past = transcript("Welcome", call("1", "look"), "> a", "b", call("2", "mend"))
-    assert past.find_span(0) == (0, 7)
-    assert (list(past.find_calls(0)), list(past.find_calls(1))) == ([0], [1])
+    assert past.find_turn_span(0) == (0, 7)
+    assert (list(past.find_call_indexes(0)), list(past.find_call_indexes(1))) == ([0], [1])
 
 
 def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
@@ -79,7 +83,7 @@ def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
 def test_a_prompt_and_its_echo_are_one_message(echo: list[dict[str, object]]) -> None:
     past = of(prompt_entry("look at @a.py"), *map(updated, echo), updated(agent("I see.")), answer())
     assert len(past.user_messages) == 1
-    assert "lookat@a.py" in past.user_messages[0].forms
+    assert "lookat@a.py" in past.user_messages[0].variants
 
 
 def test_after_the_agents_words_only_the_prompts_text_is_an_echo() -> None:
@@ -132,12 +136,12 @@ def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
     params = entry.value["params"]  # type: ignore[index]
     params["prompt"].append(image)
     past = of(entry)
-    assert past.user_messages[0].forms == ["look" + block_letters(image), "look"]
+    assert past.user_messages[0].variants == ["look" + read_block_letters(image), "look"]
 
 
 def test_a_user_message_without_a_prompt_was_made_elsewhere() -> None:
     past = of(prompt_entry("a"), updated(agent("b")), answer(), updated(user("c")), updated(agent("d")))
-    assert [user.is_elsewhere for user in past.user_messages] == [False, True]
+    assert [user.bypassed_proxy for user in past.user_messages] == [False, True]
 
 
 def test_a_prompt_that_will_not_be_answered_has_no_echo_and_is_unfinished() -> None:
@@ -145,25 +149,25 @@ def test_a_prompt_that_will_not_be_answered_has_no_echo_and_is_unfinished() -> N
     assert forms(past) == [["a"], ["b"]]
     past = of(prompt_entry("a"), cancel(), opened(), updated(user("a")), updated(agent("c")))
     assert forms(past) == [["a"], ["a"]]
-    assert of(prompt_entry("a"), updated(agent("b"))).is_unfinished
-    assert of(prompt_entry("a"), opened()).is_unfinished
-    assert not of(prompt_entry("a"), updated(agent("b")), answer()).is_unfinished
+    assert of(prompt_entry("a"), updated(agent("b"))).is_last_prompt_open
+    assert of(prompt_entry("a"), opened()).is_last_prompt_open
+    assert not of(prompt_entry("a"), updated(agent("b")), answer()).is_last_prompt_open
 
 
 def test_a_load_in_a_turn_leaves_the_turn_open() -> None:
     past = of(prompt_entry("a"), updated(agent("b")), opened(), updated(user("a")), updated(agent("c")), answer())
     assert forms(past) == [["a"]]
-    assert not past.is_unfinished
+    assert not past.is_last_prompt_open
 
 
 def test_a_prompt_is_queued_as_long_as_the_echo_that_its_agent_sends_is_missing() -> None:
     first = [prompt_entry("a"), updated(user("a")), updated(agent("b"))]
     queued = [prompt_entry("c", id=2), prompt_entry("d", id=3)]
-    assert [each.forms for each in of(*first, *queued, opened()).queued] == [["c"], ["d"]]
-    assert [each.forms for each in of(*first, *queued, answer(), updated(user("c"))).queued] == [["d"]]
-    assert not of(*first, *queued, opened("2")).queued
-    assert not of(*first, answer(), queued[0], answer(2)).queued
-    assert not of(prompt_entry("a"), updated(agent("b")), *queued).queued
+    assert [each.variants for each in of(*first, *queued, opened()).unechoed_prompts] == [["c"], ["d"]]
+    assert [each.variants for each in of(*first, *queued, answer(), updated(user("c"))).unechoed_prompts] == [["d"]]
+    assert not of(*first, *queued, opened("2")).unechoed_prompts
+    assert not of(*first, answer(), queued[0], answer(2)).unechoed_prompts
+    assert not of(prompt_entry("a"), updated(agent("b")), *queued).unechoed_prompts
 
 
 # --- tool calls
@@ -192,7 +196,7 @@ def test_an_image_from_the_agent_counts_as_a_finished_call() -> None:
     image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
     past = transcript("> a", image, "b")
     assert [each.status for each in past.calls] == ["completed"]
-    assert past.words == "b"
+    assert past.agent_letters == "b"
 
 
 # --- taking back
@@ -217,7 +221,7 @@ def test_some_commands_take_something_back(text: str) -> None:
     assert takes_back(text)
     past = transcript("> a", "b", f"> {text}", "Done.")
     assert [user.takes_back for user in past.user_messages] == [False, True]
-    assert past.taken_back_at == 2
+    assert past.taken_back_turn == 2
 
 
 @pytest.mark.parametrize(
@@ -225,11 +229,11 @@ def test_some_commands_take_something_back(text: str) -> None:
 )
 def test_other_texts_take_nothing_back(text: str) -> None:
     assert not takes_back(text)
-    assert transcript("> a", "b", f"> {text}", "Done.").taken_back_at == 0
+    assert transcript("> a", "b", f"> {text}", "Done.").taken_back_turn == 0
 
 
 def test_a_compaction_takes_back_everything_before_it() -> None:
-    assert transcript("> a", "b", {"sessionUpdate": "compaction_update", "status": "completed"}).taken_back_at == 1
+    assert transcript("> a", "b", {"sessionUpdate": "compaction_update", "status": "completed"}).taken_back_turn == 1
 
 
 # --- other lookups, and any values
@@ -243,12 +247,12 @@ def test_the_next_user_message_with_given_letters_is_found_from_any_place_on() -
 def test_states_and_plans_do_not_count() -> None:
     past = transcript({"sessionUpdate": "plan", "entries": []}, {"sessionUpdate": "usage_update"})
     assert past.is_empty
-    assert past.other_digests == set()
+    assert past.whole_update_digests == set()
 
 
 def test_an_update_of_another_kind_is_known_by_its_value() -> None:
     past = transcript("> a", {"sessionUpdate": "odd", "a": 1, "b": 2})
-    assert past.other_digests == {digest({"b": 2, "sessionUpdate": "odd", "a": 1})}
+    assert past.whole_update_digests == {digest({"b": 2, "sessionUpdate": "odd", "a": 1})}
 
 
 @given(st.text())
@@ -264,7 +268,7 @@ def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], updates: lis
     for update in updates:
         builder.add_update(update)
     past = builder.finish()
-    assert all(past.find_span(turn) for turn in range(len(past.user_messages) + 1))
+    assert all(past.find_turn_span(turn) for turn in range(len(past.user_messages) + 1))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +290,7 @@ def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], updates: lis
 def test_a_conversation_is_unfinished_if_its_last_prompt_has_no_answer(
     entries: list[Entry], is_unfinished: bool
 ) -> None:
-    assert of(*entries).is_unfinished == is_unfinished
+    assert of(*entries).is_last_prompt_open == is_unfinished
 
 
 def of_run(run: str, *entries: Entry) -> list[Entry]:
@@ -308,7 +312,7 @@ def test_a_prompt_waits_in_its_window_although_two_more_windows_have_opened_the_
     past = of(
         *waiting, *of_run("b", opened("b"), prompt_entry("three")), *of_run("c", opened("c"), prompt_entry("four"))
     )
-    assert [user.waits for user in past.user_messages] == [False, True, False, False]
+    assert [user.is_waiting for user in past.user_messages] == [False, True, False, False]
     assert past.user_messages[1].overtaken_by == 3
 
 
@@ -328,14 +332,14 @@ def test_the_cost_grows_with_the_prompts_that_many_windows_left(
 
 def test_a_prompt_does_not_wait_for_a_cancelled_one_from_before_the_session_was_opened_again() -> None:
     past = of(prompt_entry("one"), cancel(), opened(), prompt_entry("two", id=2), updated(agent("Two.")))
-    assert (past.user_messages[1].start, past.user_messages[1].latest_start) == (0, 0)
+    assert (past.user_messages[1].turn_start, past.user_messages[1].max_turn_start) == (0, 0)
 
 
 def test_what_follows_a_prompt_that_was_never_answered_and_its_successors_turn_was_said_elsewhere() -> None:
     past = of(
         prompt_entry("a", id=1), cancel(), prompt_entry("b", id=2), updated(agent("B")), answer(2), updated(user("c"))
     )
-    assert [user.is_elsewhere for user in past.user_messages] == [False, False, True]
+    assert [user.bypassed_proxy for user in past.user_messages] == [False, False, True]
 
 
 def test_an_empty_transcript_has_no_message() -> None:

@@ -91,7 +91,7 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
     session = record_without_proxy(proxied, "first", "second")
     record_without_proxy(proxied, "other")
     assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 2 adopted\n")
-    since = timestamps.stamp(time.time())
+    since = timestamps.format_now(time.time())
     with proxied.start(agent=ALL) as editor:
         assert len(editor.sessions()) == 2
         loaded = editor.load(session)

@@ -111,7 +111,7 @@ def test_the_index_has_rows_of_other_agents_sessions(proxied: Proxied) -> None:
         session = editor.new_session()
         editor.prompt(session, "mend it")
         assert editor.end() == 0
-    row = proxy_ids.make_id(proxied.transcript(session).parent.name, session)
+    row = proxy_ids.make_other_agents_id(proxied.transcript(session).parent.name, session)
     with proxied.editor(scripted(), agent=LISTS, options=["--also-list", "all"]) as editor:
         editor.initialize(clientCapabilities=AIR)
         assert row in [each["sessionId"] for each in editor.sessions()]

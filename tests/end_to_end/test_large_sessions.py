@@ -6,9 +6,9 @@ from typing import Any
 import psutil
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import FOLDED_PAGE
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
+from acp_proxy.transcript_replay.replayer import FOLDED_PAGE
 from tests.client import prompt_params
 from tests.end_to_end.proxied import CANCELLED, Editor, Proxied, Updates, texts
 

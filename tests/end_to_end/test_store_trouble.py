@@ -39,7 +39,7 @@ def notes(path: Path) -> list[dict[str, Any]]:
 
 def is_complete(proxied: Proxied, session: str) -> bool:
     store = ProxyStore(proxied.store)
-    reader = store.read(proxied.transcript(session).parent.name, session)
+    reader = store.open_reader(proxied.transcript(session).parent.name, session)
     try:
         return reader.is_complete
     finally:
@@ -241,8 +241,15 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
     command("compress", "--older-than", "0s", "--min-size", "0B")
     command("delete", "last", "--yes")
     command("list")
-    is_of_index = {"format", "index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "state.jsonl", "unindexed"}
-    assert seen >= is_of_index | {"search", "backups", ".zst"}
+    is_of_agent_index = {
+        "format",
+        "index.sqlite3",
+        "index.sqlite3-wal",
+        "index.sqlite3-shm",
+        "state.jsonl",
+        "unindexed",
+    }
+    assert seen >= is_of_agent_index | {"search", "backups", ".zst"}
 
 
 # --- a full disk

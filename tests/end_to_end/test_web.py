@@ -321,7 +321,7 @@ def test_lists_and_conversations_grow_as_sessions_do(browser: Browser, tmp_path:
         page.get_by_role("link", name="Second").click()
         page.locator("summary", has_text="Call 1.").click()
         params = {"sessionId": "two", "update": chunk("and grown")}
-        line = message(timestamps.stamp(EPOCH), Peer.AGENT, {"method": "session/update", "params": params})
+        line = message(timestamps.format_now(EPOCH), Peer.AGENT, {"method": "session/update", "params": params})
         with path.open("ab") as file:
             file.write(line)
         page.get_by_text("and grown").wait_for()

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from acp_proxy import open_store
 from acp_proxy.cli.app import app
-from acp_proxy.replay.replayer import Mode
 from acp_proxy.store.proxy_store import ProxyStore
+from acp_proxy.transcript_replay.replayer import Mode
 from simulation.agent import Agent, Message
 from simulation.links import Link, Proxied
 from simulation.plan import Plan

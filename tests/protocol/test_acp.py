@@ -58,12 +58,12 @@ def test_a_parameter_is_taken_even_if_it_is_empty() -> None:
 
 @pytest.mark.parametrize("marker", [True, {}, {"x": 1}, [], 0, "", "yes"])
 def test_a_capability_is_offered_when_its_marker_is_present(marker: object) -> None:
-    assert acp.offers({"list": marker}, "list")
+    assert acp.has_capability({"list": marker}, "list")
 
 
 @pytest.mark.parametrize("capabilities", [None, {}, {"list": None}, {"list": False}, [], "list", {"load": {}}])
 def test_a_capability_is_not_offered_when_its_marker_is_absent_null_or_false(capabilities: object) -> None:
-    assert not acp.offers(capabilities, "list")
+    assert not acp.has_capability(capabilities, "list")
 
 
 @pytest.mark.parametrize("path", ["/", "/home/me", "C:\\x", "c:/x", "\\\\server\\share", "//x", "/\0"])
@@ -154,7 +154,7 @@ def test_reading_parameters_never_raises(data: st.DataObject, value: Any) -> Non
     for key in (data.draw(texts), "sessionId"):
         assert acp.text(value, key) is None or isinstance(acp.text(value, key), str)
         assert all(isinstance(item, str) for item in acp.strings(value, key))
-        assert acp.offers(value, key) in (True, False)
+        assert acp.has_capability(value, key) in (True, False)
     acp.update_kind(value)
 
 

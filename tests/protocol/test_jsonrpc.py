@@ -301,14 +301,14 @@ def test_we_write_a_value_as_one_line_of_json(value: Any) -> None:
 @given(st.lists(values))
 def test_a_value_in_our_spelling_has_parts_in_our_spelling(value: list[Any]) -> None:
     for raw in (json.dumps(value, separators=(",", ":")).encode(), jsonrpc.dump(value)):
-        if jsonrpc.is_dumped(raw, jsonrpc.parse(raw)):
+        if jsonrpc.equals_dump(raw, jsonrpc.parse(raw)):
             assert raw == b"[" + b",".join(map(jsonrpc.dump, value)) + b"]"
 
 
 def test_a_part_may_be_in_our_spelling_although_the_whole_has_a_lone_surrogate() -> None:
     value = ["\u00e9", "\ud800"]
-    assert not jsonrpc.is_dumped(jsonrpc.dump(value), value)
-    assert jsonrpc.is_dumped(jsonrpc.dump(value[:1]), value[:1])
+    assert not jsonrpc.equals_dump(jsonrpc.dump(value), value)
+    assert jsonrpc.equals_dump(jsonrpc.dump(value[:1]), value[:1])
 
 
 def test_numbers_that_json_lacks_are_written_as_null() -> None:
@@ -355,7 +355,7 @@ def test_our_answers_and_notifications_are_messages() -> None:
     ids=lambda value: str(value)[:24],
 )
 def test_plain_json_can_be_embedded_in_our_lines_and_read_again(raw: bytes, expected: bool) -> None:
-    assert jsonrpc.is_plain(raw) is expected
+    assert jsonrpc.is_embeddable(raw) is expected
 
 
 def test_the_error_codes_are_those_of_the_protocol() -> None:

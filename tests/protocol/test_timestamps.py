@@ -20,7 +20,7 @@ from tests import strategies
     ],
 )
 def test_seconds_become_utc_cut_to_the_millisecond(seconds: float, text: str) -> None:
-    assert timestamps.stamp(seconds) == text
+    assert timestamps.format_now(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -55,4 +55,4 @@ def test_in_version_2_a_prompts_result_only_accepts_it() -> None:
     accepted, refused = (jsonrpc.read_message(line(said)) for said in (result(1, {}), error(1, -32000)))
     assert isinstance(accepted, Response)
     assert isinstance(refused, Response)
-    assert (V2.accepts(accepted), V2.accepts(refused), V1.accepts(accepted)) == (True, False, False)
+    assert (V2.is_acceptance(accepted), V2.is_acceptance(refused), V1.is_acceptance(accepted)) == (True, False, False)

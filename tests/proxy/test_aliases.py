@@ -27,7 +27,7 @@ def to_agent(aliases: Aliases, said: bytes) -> bytes:
 
 
 def to_client(aliases: Aliases, said: bytes) -> bytes:
-    return aliases.rewrite_for_client(said, jsonrpc.read_message(said))
+    return aliases.rewrite_from_agent(said, jsonrpc.read_message(said))
 
 
 def test_requests_and_notifications_are_rewritten_both_ways() -> None:
@@ -186,10 +186,10 @@ def test_the_client_gets_the_id_of_a_session_that_it_used_last() -> None:
 
     def used(session: str) -> bytes:
         said = line(prompt(1, session))
-        return shown.rewrite_from_client(said, jsonrpc.read_message(said))
+        return shown.track_and_rewrite_from_client(said, jsonrpc.read_message(said))
 
     def sent(*said: Said) -> list[Any]:
-        return shown.rename_effects([Forward(Peer.CLIENT, line(*said)), Forward(Peer.AGENT, line(*said))])
+        return shown.rewrite_effects([Forward(Peer.CLIENT, line(*said)), Forward(Peer.AGENT, line(*said))])
 
     both = chunk("ours", "a"), chunk("other", "b")
     as_they_came = [Forward(Peer.CLIENT, line(*both)), Forward(Peer.AGENT, line(*both))]

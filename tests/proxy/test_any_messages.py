@@ -305,8 +305,8 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
         in_order = set(spoken) - pretender.between
         assert [each for each in told if each in in_order] == [each for each in spoken if each in in_order]
     assert talk.open_transcripts == []
-    assert not talk.core.holds_too_much
-    assert not talk.core.waiting_requests
+    assert not talk.core.must_pause_agent
+    assert not talk.core.waiting_messages
 
 
 @given(st.lists(st.tuples(st.sampled_from(["say", "stand", "ask", "turn"]), st.sampled_from("st")), max_size=20))

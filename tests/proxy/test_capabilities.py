@@ -312,7 +312,7 @@ def test_additions_keep_every_original_byte(capabilities: Any) -> None:
     before = raw(initialize_answer(0, capabilities or {}))
     offer = read_offer(json.loads(before)["result"])
     modes = Modes(list=STORE) if not choose_served_here(offer, Modes()) else Modes()
-    after, _ = add_capabilities(before, offer, Settings(records=True, serves=True, release=RELEASE, modes=modes))
+    after, _ = add_capabilities(before, offer, Settings(records=True, serves=True, proxy_version=RELEASE, modes=modes))
     if b"null" not in before and b"false" not in before:
         rest = iter(after)
         assert all(byte in rest for byte in before)
@@ -324,7 +324,7 @@ def test_additions_keep_every_original_byte(capabilities: Any) -> None:
 @pytest.mark.parametrize("value", [None, [], "x", 3, {"agentCapabilities": []}, {"agentInfo": "x"}])
 def test_an_invalid_offer_reads_as_empty(value: object) -> None:
     offer = read_offer(value)
-    assert (offer.served_by_agent, offer.name, offer.release, offer.supports_directories) == (
+    assert (offer.served_by_agent, offer.name, offer.agent_version, offer.supports_directories) == (
         frozenset(),
         None,
         None,
@@ -341,7 +341,7 @@ def test_reading_an_offer_never_raises(value: Any) -> None:
 
 def test_the_agents_name_and_release_are_read() -> None:
     offer = read_offer({"protocolVersion": 1, "agentInfo": {"name": "agent", "version": "2.0", "title": "An agent"}})
-    assert (offer.name, offer.release) == ("agent", "2.0")
+    assert (offer.name, offer.agent_version) == ("agent", "2.0")
 
 
 def test_an_empty_name_is_none() -> None:

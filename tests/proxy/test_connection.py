@@ -522,7 +522,7 @@ def test_a_cancel_passes_to_the_client() -> None:
 
 
 def test_an_event_without_lines_has_no_effects() -> None:
-    core = Connection(Settings(records=True, serves=True, release=RELEASE))
+    core = Connection(Settings(records=True, serves=True, proxy_version=RELEASE))
     assert core.handle(LinesRead(Peer.CLIENT, [])) == core.handle(LinesRead(Peer.AGENT, [])) == []
 
 
@@ -531,7 +531,7 @@ def test_an_event_without_lines_has_no_effects() -> None:
 
 def begin_in_chain(*, is_chained: bool = True, serves: bool = True) -> CoreConversation:
     talk = CoreConversation()
-    talk.core = Connection(Settings(True, serves, RELEASE, store="ours", is_chained=is_chained))
+    talk.core = Connection(Settings(True, serves, RELEASE, store_id="ours", is_chained=is_chained))
     return talk
 
 

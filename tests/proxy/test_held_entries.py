@@ -158,32 +158,32 @@ def uncopied_sessions() -> UncopiedSessions:
 
 def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
     sessions = uncopied_sessions()
-    assert sessions.hold([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
-    assert sessions.hold([BeginTurn("s"), LINE]) == [
-        replace(BEGIN, parent="s"),
+    assert sessions.filter([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
+    assert sessions.filter([BeginTurn("s"), LINE]) == [
+        replace(BEGIN, parent_id="s"),
         NOTE,
         LINE,
         BeginTurn("s"),
         LINE,
     ]
-    assert sessions.hold([NOTE]) == [NOTE]
+    assert sessions.filter([NOTE]) == [NOTE]
 
 
 def test_a_second_load_begins_again() -> None:
     sessions = uncopied_sessions()
-    sessions.hold([BEGIN, LINE])
+    sessions.filter([BEGIN, LINE])
     sessions.add("s")
-    sessions.hold([BEGIN, NOTE])
-    assert sessions.hold([BeginTurn("s")]) == [replace(BEGIN, parent="s"), NOTE, BeginTurn("s")]
+    sessions.filter([BEGIN, NOTE])
+    assert sessions.filter([BeginTurn("s")]) == [replace(BEGIN, parent_id="s"), NOTE, BeginTurn("s")]
 
 
 def test_a_delete_drops_what_is_held() -> None:
     sessions = uncopied_sessions()
-    sessions.hold([BEGIN, NOTE])
-    assert sessions.hold([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
+    sessions.filter([BEGIN, NOTE])
+    assert sessions.filter([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
 
 
 def test_what_is_held_is_bounded() -> None:
     sessions = uncopied_sessions()
-    sessions.hold([BEGIN, *[LINE] * 10 * UNCOPIED_LIMIT])
-    assert len(sessions.hold([BeginTurn("s")])) == UNCOPIED_LIMIT + 1
+    sessions.filter([BEGIN, *[LINE] * 10 * UNCOPIED_LIMIT])
+    assert len(sessions.filter([BeginTurn("s")])) == UNCOPIED_LIMIT + 1

@@ -77,7 +77,7 @@ class Threads:
         self.current, step = thread, Step()
         effect = self.pending[thread].popleft()
         if isinstance(effect, str):
-            lines = self.talk.core.waiting_requests.take_next(effect)
+            lines = self.talk.core.waiting_messages.take_next(effect)
             self._add(self.talk._decide(LinesRead(Peer.CLIENT, lines), step))
             return
         if isinstance(effect, DecideWaiting):
@@ -183,7 +183,7 @@ class Threads:
         ]
         first = list(dict.fromkeys(number for number in numbers if number is not None))  # a prompt may be sent again
         assert first == sorted(first), "the agent gets all in order"
-        assert not self.talk.core.waiting_requests
+        assert not self.talk.core.waiting_messages
 
 
 def check_seeds(first: int, modes: list[Mode], end: Callable[[Threads], None]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.proxy.open_requests import OPEN_LIMIT, OpenRequests
+from acp_proxy.proxy.open_requests import OPEN_BYTES_LIMIT, OpenRequests
 from tests.strategies import scalars
 
 
@@ -68,14 +68,14 @@ def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
 def test_open_requests_can_be_found_by_method() -> None:
     open_requests = OpenRequests()
     open_requests.add(Peer.CLIENT, open_request(1, "session/load"), "s")
-    assert open_requests.is_open(Peer.CLIENT, "session/new", "session/load")
-    assert not open_requests.is_open(Peer.CLIENT, "session/new")
-    assert not open_requests.is_open(Peer.AGENT, "session/load")
+    assert open_requests.has_request(Peer.CLIENT, "session/new", "session/load")
+    assert not open_requests.has_request(Peer.CLIENT, "session/new")
+    assert not open_requests.has_request(Peer.AGENT, "session/load")
     open_requests.add(Peer.CLIENT, open_request(2, "session/load"), None)
     open_requests.take(Peer.CLIENT, RequestId("1"))
-    assert open_requests.is_open(Peer.CLIENT, "session/load")
+    assert open_requests.has_request(Peer.CLIENT, "session/load")
     open_requests.take(Peer.CLIENT, RequestId("2"))
-    assert not open_requests.is_open(Peer.CLIENT, "session/load")
+    assert not open_requests.has_request(Peer.CLIENT, "session/load")
 
 
 def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
@@ -83,7 +83,7 @@ def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
     for number, method in enumerate(("session/prompt", "session/new", "terminal/output")):
         open_requests.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
     load = Request(b"long", RequestId("3"), "session/load", {"long": True})
-    open_requests.add(Peer.CLIENT, load, "s", keeps_raw=True)
+    open_requests.add(Peer.CLIENT, load, "s", keeps_all=True)
     kept = [each.request for each in open_requests.list_all(Peer.CLIENT)]
     assert [each.params for each in kept] == [None, {"long": True}, {"long": True}, {"long": True}]
     assert [each.raw for each in kept[:3]] == [b"", b"", b""]
@@ -96,13 +96,13 @@ def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
     for number in range(40_000):
         open_requests.add(Peer.CLIENT, open_request(number, f"_flood/{number}"), None)
         open_requests.add(Peer.AGENT, open_request(number, "session/request_permission"), "s")
-    assert open_requests.is_open(Peer.CLIENT, "session/prompt")
+    assert open_requests.has_request(Peer.CLIENT, "session/prompt")
     left = [*open_requests.list_all(Peer.CLIENT), *open_requests.list_all(Peer.AGENT)]
-    assert 1000 < len(left) < OPEN_LIMIT / 1024
+    assert 1000 < len(left) < OPEN_BYTES_LIMIT / 1024
     assert open_requests.take(Peer.CLIENT, RequestId("0")) is None
     assert open_requests.take(Peer.CLIENT, RequestId("39999")) is not None
     assert open_requests.take(Peer.CLIENT, RequestId('"honest"')) is not None
-    assert not open_requests.is_open(Peer.CLIENT, "session/prompt")
+    assert not open_requests.has_request(Peer.CLIENT, "session/prompt")
 
 
 def test_long_ids_count_towards_the_limit_by_their_length() -> None:
@@ -110,14 +110,14 @@ def test_long_ids_count_towards_the_limit_by_their_length() -> None:
     open_requests.add(Peer.CLIENT, open_request("honest", "session/prompt"), "s")
     for number in range(100):
         open_requests.add(Peer.CLIENT, open_request(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
-    assert sum(len(each.request.id) for each in open_requests.list_all(Peer.CLIENT)) < OPEN_LIMIT
-    assert open_requests.is_open(Peer.CLIENT, "session/prompt")
+    assert sum(len(each.request.id) for each in open_requests.list_all(Peer.CLIENT)) < OPEN_BYTES_LIMIT
+    assert open_requests.has_request(Peer.CLIENT, "session/prompt")
 
 
 def test_a_single_request_is_kept_whatever_its_size() -> None:
     open_requests = OpenRequests()
-    open_requests.add(Peer.CLIENT, open_request("x" * OPEN_LIMIT, "session/new"), None)
-    assert open_requests.is_open(Peer.CLIENT, "session/new")
+    open_requests.add(Peer.CLIENT, open_request("x" * OPEN_BYTES_LIMIT, "session/new"), None)
+    assert open_requests.has_request(Peer.CLIENT, "session/new")
 
 
 @given(st.lists(st.tuples(st.sampled_from(Peer), scalars)), st.randoms(use_true_random=False))

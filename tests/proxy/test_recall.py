@@ -44,7 +44,7 @@ def opens(method: str = "session/new", **more: Any) -> dict[str, Any]:
 
 def add_recall(said: Any, form: versions.Dialect = versions.V1) -> bytes:
     sent = line(said)
-    return capabilities.add_recall(sent, jsonrpc.read_message(sent), COMMAND, form)
+    return capabilities.with_recall_server(sent, jsonrpc.read_message(sent), COMMAND, form)
 
 
 def servers(sent: bytes) -> Any:
@@ -97,7 +97,7 @@ def test_in_version_2_the_server_names_its_type() -> None:
     said = resume(1, "s", cwd="/p", replayFrom={"type": "start"})
     sent = line(said)
     meant = versions.V2.read_as_v1(jsonrpc.read_message(sent))
-    assert servers(capabilities.add_recall(sent, meant, COMMAND, versions.V2)) == [{"type": "stdio"} | SERVER]
+    assert servers(capabilities.with_recall_server(sent, meant, COMMAND, versions.V2)) == [{"type": "stdio"} | SERVER]
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ def test_a_prompt_that_came_after_the_work_goes_on_when_that_ends() -> None:
     assert not prompts.accept(RequestId("1"))
     assert prompts.end_work()
     assert not prompts.accept(RequestId("2"))
-    assert prompts.accepted == [RequestId("2")]
+    assert prompts.accepted_ids == [RequestId("2")]
 
 
 def test_cancelled_prompts_are_open_until_they_are_dropped() -> None:
     prompts = OpenPrompts()
     prompts.add(RequestId("1"))
-    prompts.cancel()
+    prompts.cancel_all()
     prompts.add(RequestId("2"))
     prompts.drop_cancelled()
     prompts.end(RequestId("1"))

@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
-from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, ProtocolVersion, RecordNote, ShowPast
+from acp_proxy.proxy.effects import AddAlias, BeginTurn, ChoosePast, EndTurn, RecordNote, SetProtocolVersion
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.handover_record_text import END, INTRODUCTION
 from tests.conversation import (
@@ -73,8 +73,8 @@ def test_nothing_is_added_if_the_agent_lacks_nothing_or_has_no_sessions(capabili
 
 
 def test_the_transcript_learns_the_version() -> None:
-    assert ProtocolVersion(2) in talk().all.kept
-    assert not any(isinstance(record, ProtocolVersion) for record in CoreConversation().initialize().all.kept)
+    assert SetProtocolVersion(2) in talk().all.kept
+    assert not any(isinstance(record, SetProtocolVersion) for record in CoreConversation().initialize().all.kept)
 
 
 def test_a_client_that_offers_version_2_may_get_version_1() -> None:
@@ -83,7 +83,7 @@ def test_a_client_that_offers_version_2_may_get_version_1() -> None:
     first.agent.say(result(0, {"protocolVersion": 1, "agentCapabilities": {}}))
     first.open("s").client.say(prompt(1, "s"))
     assert EndTurn("s") in first.agent.say(result(1, {"stopReason": "end_turn"})).kept
-    assert not any(isinstance(record, ProtocolVersion) for record in first.all.kept)
+    assert not any(isinstance(record, SetProtocolVersion) for record in first.all.kept)
 
 
 def test_a_turn_ends_when_the_agent_is_idle() -> None:
@@ -91,20 +91,20 @@ def test_a_turn_ends_when_the_agent_is_idle() -> None:
     assert BeginTurn("s") in second.client.say(prompt(1, "s")).kept
     assert second.agent.say(state("running")).kept == [agent_kept("s", state("running"))]
     assert second.agent.say(ACCEPTED).kept == [agent_kept("s", ACCEPTED, "session/prompt")]
-    assert second.core._session_entries.sessions.is_in_turn("s")
+    assert second.core._session_tracker.sessions.is_in_turn("s")
     step = second.agent.say(agent_chunk("Done."), state("idle", stopReason="end_turn"))
     assert step.kept[-2:] == [agent_kept("s", state("idle", stopReason="end_turn")), EndTurn("s")]
     assert step.to_client == line(agent_chunk("Done."), title_update("s"), state("idle", stopReason="end_turn"))
-    assert not second.core._session_entries.sessions.is_in_turn("s")
+    assert not second.core._session_tracker.sessions.is_in_turn("s")
 
 
 def test_a_turn_whose_prompt_is_accepted_only_after_its_end_has_ended() -> None:
     second = talk().open("s")
     second.client.say(prompt(1, "s"))
     second.agent.say(state("running"), agent_chunk("Done."), state("idle"))
-    assert second.core._session_entries.sessions.is_in_turn("s")
+    assert second.core._session_tracker.sessions.is_in_turn("s")
     assert second.agent.say(ACCEPTED).kept[-1] == EndTurn("s")
-    assert not second.core._session_entries.sessions.is_in_turn("s")
+    assert not second.core._session_tracker.sessions.is_in_turn("s")
 
 
 def test_a_queued_prompt_does_not_end_with_the_turn_before_it() -> None:
@@ -113,16 +113,16 @@ def test_a_queued_prompt_does_not_end_with_the_turn_before_it() -> None:
     second.agent.say(state("running"), ACCEPTED)
     second.client.say(prompt(2, "s"))
     second.agent.say(state("idle"))
-    assert second.core._session_entries.sessions.is_in_turn("s")
+    assert second.core._session_tracker.sessions.is_in_turn("s")
     second.agent.say(state("running"), result(2, {"messageId": "v"}), state("idle"))
-    assert not second.core._session_entries.sessions.is_in_turn("s")
+    assert not second.core._session_tracker.sessions.is_in_turn("s")
 
 
 def test_a_refused_prompt_ends_its_turn() -> None:
     second = talk().open("s")
     second.client.say(prompt(1, "s"))
     assert second.agent.say(error(1, -32000)).kept[-1] == EndTurn("s")
-    assert not second.core._session_entries.sessions.is_in_turn("s")
+    assert not second.core._session_tracker.sessions.is_in_turn("s")
 
 
 def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
@@ -277,8 +277,12 @@ def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> Non
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
     assert second.agent.say(agent_chunk("part"), state("idle")).to_client == b""
-    [wanted] = [each for each in second.agent.say(result(1, {})).asked if isinstance(each, ShowPast)]
-    assert (wanted.updates, wanted.compares, wanted.protocol) == (agent_lines(agent_chunk("part")), True, 2)
+    [wanted] = [each for each in second.agent.say(result(1, {})).asked if isinstance(each, ChoosePast)]
+    assert (wanted.updates, wanted.needs_comparison, wanted.protocol_version) == (
+        agent_lines(agent_chunk("part")),
+        True,
+        2,
+    )
     second.send_past(1, agent_chunk("all of it"))
     answered = second.end_past(1, rule=Rule.LESS)
     assert answered.to_client.endswith(line(state("idle"), result(1, {}))), "the state comes before the answer"
@@ -327,7 +331,7 @@ def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
     first = CoreConversation().initialize().open("s")
     first.client.say(prompt(1, "s"))
     first.agent.say(chunk("s", "x"), state("idle"))
-    assert first.core._session_entries.sessions.is_in_turn("s")
+    assert first.core._session_tracker.sessions.is_in_turn("s")
 
 
 # Handovers.
@@ -364,8 +368,8 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     assert (asked["method"], asked["params"].keys()) == ("session/new", {"cwd", "mcpServers"})
     [aliased, wanted] = second.agent.say(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
-    assert isinstance(wanted, ShowPast)
-    assert (wanted.fixed_rule, wanted.makes_handover_record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
+    assert isinstance(wanted, ChoosePast)
+    assert (wanted.fixed_rule, wanted.makes_handover_record, wanted.protocol_version) == (Rule.HANDED_OVER, True, 2)
     notice, idle, answer = second.end_past(
         1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD
     ).to_client.splitlines(True)

@@ -48,9 +48,9 @@ class HangingStore(ProxyStore):
         self.wait()
         super().delete(agent, session, soft=soft)
 
-    def read(self, agent: str, session: str) -> TranscriptReader:
+    def open_reader(self, agent: str, session: str) -> TranscriptReader:
         self.wait()
-        return super().read(agent, session)
+        return super().open_reader(agent, session)
 
 
 class _Hanging(TranscriptAppender):
@@ -74,10 +74,10 @@ def hang(recording: RecorderHarness, store: HangingStore, *effects: TranscriptEf
     with pytest.MonkeyPatch.context() as impatient:
         impatient.setattr(writer_jobs, "STALL_SECONDS", 0.01)
         recording.recorder.wait_until_recorded()
-    assert not recording.recorder.records_all_sessions
+    assert not recording.recorder.is_recording_all
 
 
 def come_back(recorder: Recorder, store: HangingStore) -> None:
     """The store answers again, and everything that waited is written."""
     store.release()
-    assert recorder.jobs.submit(lambda: None).done.acquire(timeout=SECONDS)
+    assert recorder.jobs.submit(lambda: None).done_lock.acquire(timeout=SECONDS)

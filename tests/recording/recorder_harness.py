@@ -42,13 +42,15 @@ class RecorderHarness:
 
     def read_entries(self, session: str = "s") -> list[dict[str, Any]]:
         """The readable entries of a transcript, without the header."""
-        reader = self.store.read(self.recorder.find_agent_folder(), session)
+        reader = self.store.open_reader(self.recorder.find_agent_folder(), session)
         try:
             values = [line.entry for line in reader.read_lines()]
         finally:
             reader.close()
         return [
-            {"value": entry.value, "note": entry.note, "of": entry.of, "peer": entry.peer} for entry in values if entry
+            {"value": entry.value, "note": entry.note, "of": entry.answered_method, "peer": entry.peer}
+            for entry in values
+            if entry
         ]
 
     def read_texts_and_notes(self, session: str = "s") -> list[Any]:
@@ -58,10 +60,10 @@ class RecorderHarness:
         ]
 
     def records_all_sessions(self) -> bool:
-        return self.recorder.records_all_sessions
+        return self.recorder.is_recording_all
 
     def is_complete(self, session: str = "s") -> bool:
-        reader = self.store.read(self.recorder.find_agent_folder(), session)
+        reader = self.store.open_reader(self.recorder.find_agent_folder(), session)
         try:
             return reader.is_complete
         finally:

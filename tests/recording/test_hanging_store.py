@@ -11,7 +11,7 @@ import pytest
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordGap, RecordUpdates
 from acp_proxy.recording import recorder, writer_jobs
 from acp_proxy.recording.recorder import WAITING_BYTES
-from acp_proxy.recording.writer_jobs import Progress, Stalled
+from acp_proxy.recording.writer_jobs import Heartbeat, Stalled
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import TranscriptReader
 from tests.open_files import list_open_below
@@ -95,13 +95,13 @@ def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(
 def test_beyond_the_limit_only_sessions_and_turns_are_kept_and_losses_are_marked() -> None:
     begin, turn, words = BeginTranscript("new", "/project", [], "recorded"), BeginTurn("s"), RecordUpdates("s", b"x\n")
     waiting = (words, turn, words, begin, RecordUpdates("new", b"first\n"), EndTurn("s"), words)
-    left = recorder._replace_lines_by_gaps(deque((1.0, effect) for effect in waiting))
+    left = recorder._replace_entries_with_gaps(deque((1.0, effect) for effect in waiting))
     assert [effect for _, effect in left] == [
         *(RecordGap("s", "ETIMEDOUT"), turn, begin, RecordGap("new", "ETIMEDOUT"), EndTurn("s"))
     ]
 
 
-class Moving(Progress):
+class Moving(Heartbeat):
     """The writer has begun something else whenever somebody looks, and even when he looks at the clock soon after."""
 
     looks = 0
@@ -120,7 +120,7 @@ def test_a_slow_store_is_waited_for_while_it_moves(
     recording: RecorderHarness, hanging: HangingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 0.01)
-    recording.recorder._progress = recording.recorder.jobs._progress = moving = Moving()
+    recording.recorder._heartbeat = recording.recorder.jobs._heartbeat = moving = Moving()
     hanging.hangs.set()
     recording.recorder.add(chunk_to_record("1"))
     waiting = threading.Thread(target=recording.recorder.wait_until_recorded)
@@ -175,7 +175,7 @@ def test_what_comes_too_late_is_discarded(recording: RecorderHarness, hanging: H
     hanging.hangs.set()
     with pytest.raises(Stalled):
         recording.recorder.run_on_writer(
-            lambda: hanging.read(recording.recorder.find_agent_folder(), "s"), TranscriptReader.close
+            lambda: hanging.open_reader(recording.recorder.find_agent_folder(), "s"), TranscriptReader.close
         )
     come_back(recording.recorder, hanging)
     assert recording.recorder.run_on_writer(lambda: None) is None
@@ -205,7 +205,7 @@ def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_
     talk.agent.say(chunk("said meanwhile"))
     talk.editor.hear(**chunk("said meanwhile"))
     talk.turn("three")
-    assert not talk.recorder.records_all_sessions
+    assert not talk.recorder.is_recording_all
 
     come_back(talk.recorder, hanging)
     talk.turn("four")
@@ -325,7 +325,7 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
     talk.editor.say({"jsonrpc": "2.0", "method": "_after"})
     talk.agent.hear(method="_after")
-    talk.relay.finish_work(0.01)
+    talk.relay.stop_work(0.01)
     said = list(talk.editor.lines)
     store.back.set()
     for thread in set(threading.enumerate()) - before:

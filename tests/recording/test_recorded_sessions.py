@@ -92,10 +92,10 @@ def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(recording.store, "has_waiting_turns", lambda agent, session: asked.append(session))
+    monkeypatch.setattr(recording.store, "has_remote_turns", lambda agent, session: asked.append(session))
 
     def add_turns() -> None:
-        recording.recorder.run_on_writer(lambda: recording.recorder.append_waiting_turns("s"))
+        recording.recorder.run_on_writer(lambda: recording.recorder.append_remote_turns("s"))
 
     recording.begin()
     recording.write(*make_prompt_effects("hello"), IndexSession("s"))
@@ -130,15 +130,15 @@ def test_a_session_that_is_set_aside_while_its_turn_begins_goes_on_in_its_own_fi
 ) -> None:
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
     first.begin()
-    looks, has_its_name = list[TranscriptAppender](), TranscriptAppender.has_its_name
+    looks, is_at_its_path = list[TranscriptAppender](), TranscriptAppender.is_at_its_path
 
     def set_aside_after_the_first_look(transcript: TranscriptAppender) -> bool:
         looks.append(transcript)
         if len(looks) == 2:
             second.begin()
-        return has_its_name(transcript)
+        return is_at_its_path(transcript)
 
-    monkeypatch.setattr(TranscriptAppender, "has_its_name", set_aside_after_the_first_look)
+    monkeypatch.setattr(TranscriptAppender, "is_at_its_path", set_aside_after_the_first_look)
     first.write(*make_prompt_effects("mine"))
     second.write(*make_prompt_effects("yours"))
     assert second.read_texts_and_notes() == ["yours"]
@@ -150,7 +150,7 @@ def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
 
     def is_open(window: RecorderHarness) -> bool | None:
-        return window.recorder.run_on_writer(lambda: window.recorder.close_and_check_elsewhere("s"))
+        return window.recorder.run_on_writer(lambda: window.recorder.close_and_check_in_use("s"))
 
     first.begin()
     first.write(*make_prompt_effects("hello"), EndTurn("s"))
@@ -332,7 +332,7 @@ def test_a_failing_look_at_the_files_name_loses_nothing(
     recording.begin()
     recording.write(*make_prompt_effects("first"))
     with monkeypatch.context() as broken:
-        broken.setattr(TranscriptAppender, "has_its_name", fail)
+        broken.setattr(TranscriptAppender, "is_at_its_path", fail)
         recording.write(chunk_to_record("1"))
         recording.write(*make_prompt_effects("second"), chunk_to_record("2"))
     assert recording.read_texts_and_notes() == ["first", "1", "second", "2"]
@@ -424,7 +424,7 @@ def test_a_gap_begins_with_the_first_entry_that_was_lost(
     now.seconds += 10
     recording.write(chunk_to_record("4"))
     assert recording.read_texts_and_notes() == ["1", "gap", "4"]
-    assert recording.read_entries()[1]["note"]["since"] == timestamps.stamp(100.0)
+    assert recording.read_entries()[1]["note"]["since"] == timestamps.format_now(100.0)
 
 
 def test_a_failing_store_is_tried_again_after_a_second_and_not_for_every_entry(
@@ -525,7 +525,7 @@ def test_a_gap_is_noted_with_the_next_entry_of_any_session(
         now.seconds += 10
         recording.write(chunk_to_record("2", "b"))
         assert not recording.records_all_sessions()
-        assert recording.recorder.has_gap("a")
+        assert recording.recorder.has_unnoted_gap("a")
     now.seconds += 10
     recording.write(chunk_to_record("3", "b"))
     assert recording.records_all_sessions()
@@ -542,7 +542,7 @@ def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
         recording.write(chunk_to_record("1"))
     recording.recorder.wait_until_recorded()
     assert recording.read_texts_and_notes() == []
-    recording.recorder.write_rest()
+    recording.recorder.flush()
     assert recording.read_texts_and_notes() == ["gap"]
 
 
@@ -554,7 +554,7 @@ def test_a_fork_of_a_session_with_a_gap_has_the_gap(
     recording.write(*make_prompt_effects("hello"))
     with fill_disk(after=recording.path().stat().st_size):
         recording.write(chunk_to_record("lost"))
-    recording.write(BeginTranscript("fork", "/project", [], "recorded", parent="s"), chunk_to_record("new", "fork"))
+    recording.write(BeginTranscript("fork", "/project", [], "recorded", parent_id="s"), chunk_to_record("new", "fork"))
     assert recording.read_texts_and_notes("fork") == ["copied", "hello", "gap", "new"]
 
 

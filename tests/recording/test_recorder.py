@@ -56,7 +56,7 @@ def test_the_header_names_the_session_and_its_agent(recording: RecorderHarness) 
     recording.write(
         IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), chunk_to_record("1")
     )
-    reader = recording.store.read(recording.recorder.find_agent_folder(), "s")
+    reader = recording.store.open_reader(recording.recorder.find_agent_folder(), "s")
     header = reader.header
     reader.close()
     assert header is not None
@@ -108,7 +108,7 @@ def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(recording: Recorde
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     recording.begin()
     recording.write(RecordMessage("s", Peer.AGENT, raw))
-    reader = recording.store.read(recording.recorder.find_agent_folder(), "s")
+    reader = recording.store.open_reader(recording.recorder.find_agent_folder(), "s")
     [line] = reader.read_lines()
     reader.close()
     assert line.entry is not None

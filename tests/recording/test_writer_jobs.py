@@ -46,5 +46,5 @@ def test_a_wakeup_for_an_earlier_job_does_not_end_the_wait_for_a_later_one(recor
             return super().wait(seconds)
 
     recording.recorder.jobs.wait(recording.recorder.jobs.submit(lambda: None))
-    recording.recorder.jobs._waiters[:] = [Late()]
+    recording.recorder.jobs._spare_wakeups[:] = [Late()]
     assert recording.recorder.run_on_writer(lambda: is_asked_again.wait(SECONDS))

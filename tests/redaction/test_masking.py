@@ -206,7 +206,12 @@ def test_a_pattern_that_matches_everything_leaves_a_readable_transcript() -> Non
         before, after = file_format.decode_entry(line), file_format.decode_entry(done)
         assert before is not None
         assert after is not None
-        assert (after.at, after.run, after.peer, after.of) == (before.at, before.run, before.peer, before.of)
+        assert (after.at, after.run, after.peer, after.answered_method) == (
+            before.at,
+            before.run,
+            before.peer,
+            before.answered_method,
+        )
         assert read(after.value) == read(before.value)
         assert (after.note or {}).get("type") == (before.note or {}).get("type")
 

@@ -9,13 +9,13 @@ from typing import Any
 from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.replay.replayer import TOOL_LIMIT
-from acp_proxy.run.find_session import ShowOptions
+from acp_proxy.run.look_up_session import ShowOptions
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
+from acp_proxy.transcript_replay.replayer import TOOL_LIMIT
 from tests.waiting import SECONDS
 
-SETTINGS = Settings(records=True, serves=True, release="0")
+SETTINGS = Settings(records=True, serves=True, proxy_version="0")
 
 
 class Side:
@@ -140,7 +140,7 @@ class RelayConversation:
 
     def transcript_items(self, session: str = "s") -> list[str]:
         """The content of the transcript: the texts of the prompts, and the types of the notes."""
-        reader = self.store.read(self.recorder.find_agent_folder(), session)
+        reader = self.store.open_reader(self.recorder.find_agent_folder(), session)
         try:
             values: list[Any] = [line.entry.note or line.entry.value for line in reader.read_lines() if line.entry]
         finally:
@@ -158,9 +158,9 @@ class RelayConversation:
         self._has_ended = True
         for side, pump in ((self.editor, self.relay.client_pump), (self.agent, self.relay.agent_pump)):
             side.end()
-            assert pump.has_ended.wait(SECONDS)
-        self.relay.finish("agent exited with status 0")
-        self.relay.finish_work(SECONDS)
+            assert pump.ended.wait(SECONDS)
+        self.relay.handle_agent_end("agent exited with status 0")
+        self.relay.stop_work(SECONDS)
         self.editor.close()
         self.agent.close()
 
@@ -172,7 +172,7 @@ def chunk(text: str, session: str = "s") -> dict[str, Any]:
 
 def is_complete(talk: RelayConversation, session: str = "s") -> bool:
     """Whether a session's transcript says that it is complete."""
-    reader = talk.store.read(talk.recorder.find_agent_folder(), session)
+    reader = talk.store.open_reader(talk.recorder.find_agent_folder(), session)
     try:
         return reader.is_complete
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.run import idle_work
-from acp_proxy.run.idle_work import IdleWork, compress
+from acp_proxy.run.idle_work import IdleWork, compress_daily
 from acp_proxy.store import journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import compressed_path, unfinished_path
@@ -41,7 +41,7 @@ def _made_cold(store: WholeStore, session: str = "cold") -> Path:
 
 def in_a_thread(store: WholeStore, goes_on: bool) -> None:
     """Compress in a thread of its own: a lowered priority is not restored."""
-    thread = threading.Thread(target=compress, args=(store.root, lambda: goes_on))
+    thread = threading.Thread(target=compress_daily, args=(store.root, lambda: goes_on))
     thread.start()
     thread.join(SECONDS)
     assert not thread.is_alive()
@@ -76,7 +76,7 @@ def test_the_compressing_thread_lowers_its_priority_and_never_raises_it(
 
     def work() -> None:
         os.setpriority(os.PRIO_PROCESS, thread := threading.get_native_id(), max(before, usual))
-        compress(store.root, lambda: False)
+        compress_daily(store.root, lambda: False)
         found.append(os.getpriority(os.PRIO_PROCESS, thread))
 
     usual = os.getpriority(os.PRIO_PROCESS, 0)
@@ -219,7 +219,7 @@ def test_a_bug_in_idle_work_is_a_warning(idle: Idle, tmp_path: Path, monkeypatch
     def fails(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(idle_work, "compress", fails)
+    monkeypatch.setattr(idle_work, "compress_daily", fails)
     idle(tmp_path)
     assert idle.warnings.get(timeout=SECONDS) == "internal error while idle: RuntimeError: a bug"
 

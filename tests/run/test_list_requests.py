@@ -23,13 +23,13 @@ class AskedStore(ProxyStore):
         super().__init__(root)
         self.asked: list[list[str]] = []
 
-    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_generated_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         self.asked.append(list(sessions))
-        return super().find_titles(agent, sessions)
+        return super().find_generated_titles(agent, sessions)
 
 
 class BrokenStore(ProxyStore):
-    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_generated_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         raise Unreadable("EIO")
 
 
@@ -38,9 +38,9 @@ class SlowStore(ProxyStore):
         super().__init__(root)
         self.goes_on = threading.Event()
 
-    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_generated_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         assert self.goes_on.wait(SECONDS)
-        return super().find_titles(agent, sessions)
+        return super().find_generated_titles(agent, sessions)
 
 
 def begin_talk(store: ProxyStore, version: int = 2) -> RelayConversation:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.run.list_rows import encode_page, join_rows
+from acp_proxy.run.list_rows import encode_page, insert_rows
 from acp_proxy.store.index import ListedSession
 from tests.conversation import line, raw
 from tests.listed import make_row
@@ -41,19 +41,19 @@ TIMELESS = b'{"sessionId":"t"}'
 )
 def test_rows_join_by_time_and_no_byte_of_the_others_changes(theirs: list[bytes], expected: list[bytes]) -> None:
     page = b'{"id":1 ,"result":{"sessions":[%s], "nextCursor":"x"},"jsonrpc":"2.0"}\n'
-    told = join_rows(page % b",".join(theirs), [NEW, OLD], supports_directories=False)
+    told = insert_rows(page % b",".join(theirs), [NEW, OLD], supports_directories=False)
     assert told == page % b",".join(expected)
 
 
 def test_without_rows_the_line_stays() -> None:
     page = line({"jsonrpc": "2.0", "id": 1, "result": None})
-    assert join_rows(page, [], supports_directories=False) == page
+    assert insert_rows(page, [], supports_directories=False) == page
 
 
 def test_rows_in_an_agents_index_say_there_whether_they_are_archived() -> None:
     page = line({"result": {"sessions": []}})
     old = replace(OLD, is_archived=True, meta={"jetbrains": {"air": {"model": "m", "archived": False}}, "x": 1})
-    told = join_rows(page, [NEW, old], supports_directories=False, is_of_index=True)
+    told = insert_rows(page, [NEW, old], supports_directories=False, is_of_agent_index=True)
     rows = json.loads(told)["result"]["sessions"]
     assert [row["_meta"]["jetbrains"] for row in rows] == [
         {"air": {"archived": False}},
@@ -66,7 +66,7 @@ def test_rows_in_an_agents_index_say_there_whether_they_are_archived() -> None:
 
 
 def page_of(*rows: ListedSession, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
-    answer = encode_page(RequestId("7"), rows, cursor, supports_directories=directories, records_all_sessions=recording)
+    answer = encode_page(RequestId("7"), rows, cursor, supports_directories=directories, is_recording_all=recording)
     assert answer.endswith(b"}\n")
     assert answer.count(b"\n") == 1
     value = json.loads(answer)
@@ -138,7 +138,7 @@ def test_any_text_can_be_listed_on_one_line(session: str, title: str, meta: dict
         [make_row(session, title=title, meta=meta)],
         None,
         supports_directories=True,
-        records_all_sessions=True,
+        is_recording_all=True,
     )
     assert answer.count(b"\n") == 1
     [told] = json.loads(answer)["result"]["sessions"]

@@ -94,7 +94,7 @@ def test_a_name_may_contain_anything() -> None:
 class FakeRelay:
     """The relay of a client that has gone."""
 
-    client_is_gone, is_behind, accepted_writes, has_waiting_requests = True, False, 0, False
+    client_is_gone, agent_is_behind, slow_write_count, has_waiting_requests = True, False, 0, False
 
     def __init__(self) -> None:
         self.agent_pump = FakePump()
@@ -102,10 +102,10 @@ class FakeRelay:
     def end_input(self) -> None:
         pass
 
-    def finish(self, reason: str, advice: str = "") -> None:
+    def handle_agent_end(self, reason: str, advice: str = "") -> None:
         pass
 
-    def finish_work(self, seconds: float) -> None:
+    def stop_work(self, seconds: float) -> None:
         pass
 
 
@@ -113,33 +113,33 @@ class FakePump:
     """The pump of an agent that has closed its output."""
 
     def __init__(self) -> None:
-        self.has_ended, self.is_reading = threading.Event(), True
-        self.has_ended.set()
+        self.ended, self.is_waiting_for_input = threading.Event(), True
+        self.ended.set()
 
 
 def test_the_agent_ends_even_if_psutil_was_replaced_since_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psutil", None)
-    agent = agent_process.start([sys.executable, "-c", "import time; time.sleep(1000)"])
+    agent = agent_process.start_agent([sys.executable, "-c", "import time; time.sleep(1000)"])
     ended = shutdown._Supervisor(agent, cast("Relay", FakeRelay()), 0.1, lambda: "")
-    ended.wait_for_end()
+    ended.run_until_end()
     assert agent.status == -signal.SIGTERM
 
 
 def test_the_wait_for_what_waits_and_the_end_share_one_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent gets no more time than without us, however long something waits for a load."""
-    agent = agent_process.start([sys.executable, "-c", "import time; time.sleep(1000)"])
+    agent = agent_process.start_agent([sys.executable, "-c", "import time; time.sleep(1000)"])
     relay = FakeRelay()
     relay.has_waiting_requests = True
-    relay.agent_pump.has_ended.clear()
+    relay.agent_pump.ended.clear()
     ended = shutdown._Supervisor(agent, cast("Relay", relay), 0.2, lambda: "")
     graces: list[float] = []
     end = ended._end
 
     def note_and_end(grace: float) -> None:
         graces.append(grace)
-        relay.agent_pump.has_ended.set()
+        relay.agent_pump.ended.set()
         end(grace)
 
     monkeypatch.setattr(ended, "_end", note_and_end)
-    ended.wait_for_end()
+    ended.run_until_end()
     assert graces == [0.0]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy.effects import FindSession, Forward, RelayEffect, Warn
+from acp_proxy.proxy.effects import Forward, LookUpSession, RelayEffect, Warn
 from acp_proxy.run import output, pump
 from acp_proxy.run.pump import Pump
 from tests.pipes import count_held_bytes, needs_wide_pipes, set_capacity
@@ -41,12 +41,12 @@ class Performer:
         return True
 
     @contextmanager
-    def pass_unread(self, peer: Peer, beginning: bytes) -> Iterator[Callable[[bytes], None]]:
+    def pass_overlong_line(self, peer: Peer, beginning: bytes) -> Iterator[Callable[[bytes], None]]:
         self._note(f"unread: {beginning.decode()[:9]}")
         yield lambda data: self._note(data.decode())
         self._note("read again")
 
-    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]:
+    def decide_on_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]:
         self.read.append(lines)
         return [effect for line in lines for effect in decide_forward(peer.other, line)]
 
@@ -56,7 +56,7 @@ class Performer:
                 self._note(data.decode())
             case Warn(text):
                 self._note(text)
-            case FindSession():
+            case LookUpSession():
                 return [Warn("found")]
             case _:
                 raise AssertionError(effect)
@@ -71,7 +71,7 @@ class Performer:
     def note_activity(self) -> None:
         pass
 
-    def wait_for_room(self, peer: Peer) -> None:
+    def wait_while_paused(self, peer: Peer) -> None:
         assert self.room.wait(SECONDS)
 
     def wait_for(self, *done: str) -> None:
@@ -92,7 +92,7 @@ def is_within(wanted: Iterable[str], done: list[str]) -> bool:
 
 def decide_forward(to: Peer, line: bytes) -> list[RelayEffect]:
     if line.startswith(b"find"):
-        return [FindSession(ID, "s")]
+        return [LookUpSession(ID, "s")]
     return [Forward(to, line, may_precede_recording=line.startswith(b"first"))]
 
 
@@ -111,7 +111,7 @@ class Direction:
     def end(self) -> None:
         """End the peer, and wait until the pump has finished."""
         os.close(self.writing)
-        assert self.pump.has_ended.wait(SECONDS)
+        assert self.pump.ended.wait(SECONDS)
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_nothing_is_read_without_room(direction: Direction) -> None:
     direction.performer.room.clear()
     direction.write(b"one\n")
     direction.pump.start()
-    assert not direction.pump.has_ended.wait(0.05)
+    assert not direction.pump.ended.wait(0.05)
     assert direction.performer.read == []
     direction.performer.room.set()
     direction.performer.wait_for("one\n")

@@ -19,7 +19,7 @@ from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import Effect
 from acp_proxy.proxy.events import Event, LinesRead
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.run.opened_transcripts import OpenedTranscripts
+from acp_proxy.run.load_requests import LoadRequests
 from acp_proxy.run.output import POSTED_LIMIT, Output
 from acp_proxy.store.index import Page
 from acp_proxy.store.proxy_store import ProxyStore
@@ -64,7 +64,7 @@ class Broken(ProxyStore):
         cursor: str | None,
         run: str,
         *,
-        archived: bool | None = False,
+        archive_filter: bool | None = False,
         other_folders: Sequence[str] = (),
     ) -> Page:
         raise RuntimeError("a bug")
@@ -145,7 +145,7 @@ def test_a_bug_in_a_look_up_is_a_warning_and_the_load_is_answered(
     def stumble(*_: object) -> None:
         raise ValueError("stumbled")
 
-    monkeypatch.setattr(OpenedTranscripts, "find", stumble)
+    monkeypatch.setattr(LoadRequests, "look_up", stumble)
     talk.turn("one")
     answer = talk.ask("session/load", {"sessionId": "s", "cwd": "/project", "mcpServers": []})
     assert answer["error"]["code"] == -32603
@@ -160,7 +160,7 @@ def test_a_bug_in_a_look_up_is_a_warning_and_the_load_is_answered(
 def test_an_agent_is_not_read_while_too_much_is_held_for_the_past(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.proxy.load.load_buffers.HELD_LIMIT", 1000)
+    monkeypatch.setattr("acp_proxy.proxy.load.held_lines.HELD_BYTES_LIMIT", 1000)
     talk.turn("x" * MORE_THAN_A_PIPE_HOLDS)
     talk.editor.stop_reading(talk.agent)
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "s", "cwd": "/p"}})
@@ -263,13 +263,13 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
     talk.editor.say({"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": prompt})
     talk.agent.hear(id="p")
     talk.agent.end()
-    assert talk.relay.agent_pump.has_ended.wait(SECONDS)
-    talk.relay.finish("agent exited with status 17")
+    assert talk.relay.agent_pump.ended.wait(SECONDS)
+    talk.relay.handle_agent_end("agent exited with status 17")
     assert talk.editor.hear(id="p")["error"] == {"code": -32603, "message": "agent exited with status 17"}
     assert talk.transcript_items() == ["opened", "one", "failed"]
     talk.editor.end()
-    assert talk.relay.client_pump.has_ended.wait(SECONDS)
-    talk.relay.finish_work(SECONDS)
+    assert talk.relay.client_pump.ended.wait(SECONDS)
+    talk.relay.stop_work(SECONDS)
     talk.editor.close()
     talk.agent.close()
 
@@ -277,14 +277,14 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
 def test_the_end_of_an_editor_is_reported_and_the_agent_reads_its_end(tmp_path: Path) -> None:
     talk = RelayConversation(ProxyStore(tmp_path / "store"))
     told = threading.Event()
-    talk.relay.notify = told.set
+    talk.relay.on_side_ended = told.set
     talk.editor.end()
     assert told.wait(SECONDS)
     assert talk.relay.client_is_gone
     talk.relay.end_input()
     assert talk.agent.heard_the_end()
     talk.agent.end()
-    assert talk.relay.agent_pump.has_ended.wait(SECONDS)
+    assert talk.relay.agent_pump.ended.wait(SECONDS)
     talk.editor.close()
 
 
@@ -345,7 +345,7 @@ FLOOD = b'{"jsonrpc":"2.0","method":"_flood","params":"' + b"x" * MORE_THAN_A_PI
 def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_session(
     tmp_path: Path,
 ) -> None:
-    settings = Settings(records=True, serves=True, release="0", modes=Modes(handover=ALWAYS))
+    settings = Settings(records=True, serves=True, proxy_version="0", modes=Modes(handover=ALWAYS))
     talk = RelayConversation(ProxyStore(tmp_path / "store"), Connection(settings))
     talk.open()
     talk.turn("one")

@@ -15,7 +15,7 @@ import sys
 from acp_proxy.run import serve
 
 class Relay:
-    def start_sync_round(self):
+    def request_sync_round(self):
         pass
 
 serve.finish_start(object(), Relay())
@@ -24,7 +24,7 @@ print(*sys.modules)
 NEEDED = {"sqlite3", "acp_proxy.run.process_tree"}
 NEEDED |= {f"acp_proxy.transcript.{name}" for name in ("compressed", "rebuild_header")}
 NEEDED |= {f"acp_proxy.store.{name}" for name in ("store_index", "queries", "compress")}
-NEEDED |= {f"acp_proxy.run.{name}" for name in ("idle_work", "show_past", "shutdown", "start_sync_round")}
+NEEDED |= {f"acp_proxy.run.{name}" for name in ("idle_work", "choose_past_thread", "shutdown", "start_sync_round")}
 
 
 def test_all_that_a_conversation_needs_is_imported_at_the_start_and_no_tool() -> None:
@@ -43,7 +43,7 @@ def test_a_store_that_hangs_at_the_start_is_named_and_nothing_is_recorded(monkey
     monkeypatch.setattr(serve, "ProxyStore", lambda root, bin_days: comes_back.wait())
     monkeypatch.setattr(serve, "_OPENING_SECONDS", 0.01)
     monkeypatch.setattr(serve, "warn", said.append)
-    assert serve.prepare(given).store is None
+    assert serve.make_run_context(given).store is None
     comes_back.set()
     [warning] = said
     assert "away does not answer. Choose another place with --store." in warning

@@ -68,14 +68,14 @@ class Kernel:
 
 def test_the_job_gets_its_limits_before_the_agent() -> None:
     kernel = Kernel()
-    windows_agent.tie_to_us(17, kernel)
+    windows_agent.end_with_us(17, kernel)
     assert kernel.asked == [(71, 9, windows_agent.encode_limits(), 144), (71, 17)]
 
 
 def test_a_command_is_started_by_its_full_path() -> None:
     there = {"npx": r"C:\Program Files\nodejs\npx.CMD"}
-    assert windows_agent.resolve_program(["npx", "-y", "agent"], there.get) == [there["npx"], "-y", "agent"]
-    assert windows_agent.resolve_program(["uvx", "agent"], there.get) is None
+    assert windows_agent.resolve_command(["npx", "-y", "agent"], there.get) == [there["npx"], "-y", "agent"]
+    assert windows_agent.resolve_command(["uvx", "agent"], there.get) is None
 
 
 NODE = r"C:\Program Files\nodejs\npx.CMD"
@@ -84,11 +84,11 @@ QUOTED = "a b", "", "x&y", "a^b", "(c)", "a|b>c<d", "!PATH!", "a=b", "a,b;c", "'
 
 def test_a_program_gets_its_arguments_from_windows_itself() -> None:
     command = [r"C:\agent.exe", 'say "100%"', "a&b"]
-    assert windows_agent.arrange_arguments(command, r"C:\Windows") == (None, command)
+    assert windows_agent.make_popen_arguments(command, r"C:\Windows") == (None, command)
 
 
 def test_a_batch_file_is_run_by_the_systems_cmd_without_the_users_settings() -> None:
-    program, line = windows_agent.arrange_arguments([NODE, "-y", "@scope/agent@1.2.3"], r"C:\Windows")
+    program, line = windows_agent.make_popen_arguments([NODE, "-y", "@scope/agent@1.2.3"], r"C:\Windows")
     assert program == r"C:\Windows\System32\cmd.exe"
     assert line == rf'cmd.exe /d /e:on /v:off /s /c ""{NODE}" -y @scope/agent@1.2.3"'
 
@@ -96,13 +96,13 @@ def test_a_batch_file_is_run_by_the_systems_cmd_without_the_users_settings() -> 
 @pytest.mark.parametrize("argument", QUOTED)
 def test_what_cmd_interprets_is_passed_to_a_batch_file_in_quotes(argument: str) -> None:
     assert (
-        windows_agent.arrange_arguments([NODE, argument], r"C:\Windows")[1]
+        windows_agent.make_popen_arguments([NODE, argument], r"C:\Windows")[1]
         == rf'cmd.exe /d /e:on /v:off /s /c ""{NODE}" "{argument}""'
     )
 
 
 def test_a_backslash_before_a_closing_quote_is_doubled() -> None:
-    _, line = windows_agent.arrange_arguments([NODE, "C:\\my files\\", "C:\\files\\"], r"C:\Windows")
+    _, line = windows_agent.make_popen_arguments([NODE, "C:\\my files\\", "C:\\files\\"], r"C:\Windows")
     assert str(line).endswith('"C:\\my files\\\\" C:\\files\\"')
 
 
@@ -110,9 +110,9 @@ def test_a_backslash_before_a_closing_quote_is_doubled() -> None:
 @pytest.mark.parametrize("program", ["agent.cmd", "AGENT.BAT", "agent.cmd. ", "agent.bat."])
 def test_an_argument_that_cmd_would_change_is_refused(program: str, argument: str) -> None:
     with pytest.raises(OSError):
-        windows_agent.arrange_arguments([rf"C:\{program}", "-y", argument], r"C:\Windows")
+        windows_agent.make_popen_arguments([rf"C:\{program}", "-y", argument], r"C:\Windows")
 
 
 def test_a_batch_file_in_a_directory_that_cmd_would_change_is_refused() -> None:
     with pytest.raises(OSError):
-        windows_agent.arrange_arguments([r"C:\%TEMP%\agent.cmd"], r"C:\Windows")
+        windows_agent.make_popen_arguments([r"C:\%TEMP%\agent.cmd"], r"C:\Windows")

@@ -15,21 +15,21 @@ from acp_proxy.comparison import choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
-from acp_proxy.comparison.letters import block_letters
-from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
+from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import TranscriptText, UserMessage
+from acp_proxy.comparison.updates_in_turn import SortedLine, UpdatesInTurn
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.lists import list_lines
 from acp_proxy.proxy.load.load import ComparedReplay
-from acp_proxy.replay.handover_record import Attachments
-from acp_proxy.replay.terminal_output import ReplayedTerminals
-from acp_proxy.run import show_past
-from acp_proxy.run.show_past import ShowPastThread
+from acp_proxy.run import choose_past_thread
+from acp_proxy.run.choose_past_thread import ChoosePastThread
 from acp_proxy.transcript import file_format, salvage
+from acp_proxy.transcript_replay.handover_record import Attachments
+from acp_proxy.transcript_replay.terminal_output import ReplayedTerminals
 from simulation import choices, links
 from simulation.agent import Habits, Message
 from simulation.plan import Plan, Step, read_file
@@ -45,18 +45,20 @@ Patch = pytest.MonkeyPatch
 
 
 def _swallow_known_words(patch: Patch) -> None:
-    add = ReplayInTurn.add
+    add = UpdatesInTurn.add
 
     def add_unless_known(
-        self: ReplayInTurn, line: bytes, update: object, prompts: list[str], *, awaits_replay: bool
+        self: UpdatesInTurn, line: bytes, update: object, prompts: list[str], *, awaits_replay: bool
     ) -> list[SortedLine]:
-        said = block_letters(acp.member(update, "content"))
+        said = read_block_letters(acp.member(update, "content"))
         is_known = (
-            acp.update_kind(update) == update_kinds.AGENT_CHUNK and len(said) >= _CERTAIN and said in self._text.words
+            acp.update_kind(update) == update_kinds.AGENT_CHUNK
+            and len(said) >= _CERTAIN
+            and said in self._text.agent_letters
         )
         return [] if is_known else add(self, line, update, prompts, awaits_replay=awaits_replay)
 
-    patch.setattr(ReplayInTurn, "add", add_unless_known)
+    patch.setattr(UpdatesInTurn, "add", add_unless_known)
 
 
 def _believe_notes_anywhere(patch: Patch) -> None:
@@ -69,7 +71,7 @@ def _believe_notes_anywhere(patch: Patch) -> None:
 
 
 def _copy_the_whole_parent(patch: Patch) -> None:
-    patch.setattr("acp_proxy.proxy.session_entries.parse_fork_point", lambda params: None)
+    patch.setattr("acp_proxy.proxy.session_tracker.parse_fork_point", lambda params: None)
     patch.setattr(choose_past, "_was_forked_before", lambda past, lost: False)
 
 
@@ -77,7 +79,7 @@ def _ignore_rewinds(patch: Patch) -> None:
     def read_everything(reader: Any, lines: Any = None) -> Any:
         return reader.read_alike() if lines is None else lines
 
-    patch.setattr("acp_proxy.run.show_past.drop_rewound", read_everything)
+    patch.setattr("acp_proxy.run.choose_past_thread.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.drop_rewound.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
     patch.setattr("acp_proxy.transcript.rewinds.update_kinds.HISTORY_TRUNCATED", "")
@@ -89,27 +91,27 @@ def _take_what_is_inside_an_entry_for_one(patch: Patch) -> None:
     patch.setattr(
         file_format, "encode_message_parts", lambda *given, **named: parts(*given, **{**named, "is_plain": True})
     )
-    for check in ("_was_passed_unread", "_may_be_unread"):
+    for check in ("_was_passed_unparsed", "_may_be_unparsed"):
         patch.setattr(file_format, check, lambda *_: False)
     patch.setattr(salvage, "_is_value", lambda line, start: False)
 
 
 def _attach_what_tools_sent(patch: Patch) -> None:
-    named = Attachments.name_block
-    patch.setattr(Attachments, "name_block", lambda self, block, *, is_users: named(self, block, is_users=True))
+    named = Attachments.add_block
+    patch.setattr(Attachments, "add_block", lambda self, block, *, is_users: named(self, block, is_users=True))
 
 
 def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
     split = Tail.split
     patch.setattr(Tail, "split", lambda self, *, answer_may_follow, **more: split(self, answer_may_follow=True, **more))
-    for name in ("tail_needs_no_answer", "is_surely_new"):
+    for name in ("is_tail_new_without_reply", "is_surely_new"):
         patch.setattr(Comparison, name, property(lambda self: False))
 
 
 def _compare_only_whole_messages(patch: Patch) -> None:
     for name in ("find_chunk_spans", "find_last_words"):
         patch.setattr(ReplayPlace, name, lambda self, run: None)
-    patch.setattr(Comparison, "_compare_beginning", lambda self, run: False)
+    patch.setattr(Comparison, "_try_take_beginning", lambda self, run: False)
     for name in ("has_message", "ends_message"):
         patch.setattr(TranscriptText, name, lambda *_: False)
 
@@ -147,7 +149,7 @@ def _send_the_tail_of_a_resume(patch: Patch) -> None:
 
 def _take_any_note_for_the_output(patch: Patch) -> None:
     def lacks(self: ReplayedTerminals, shown: Any) -> bool:
-        from acp_proxy.replay.terminal_output import _find_terminals
+        from acp_proxy.transcript_replay.terminal_output import _find_terminals
 
         return any((shown.run, id) not in self._noted_terminals for id in _find_terminals(shown))
 
@@ -169,7 +171,7 @@ def _swallow_short_known_words(patch: Patch) -> None:
 
 
 def _take_no_message_for_a_replay_in_a_turn(patch: Patch) -> None:
-    patch.setattr(ReplayInTurn, "_find_proof", lambda self, letters: None)
+    patch.setattr(UpdatesInTurn, "_find_proof", lambda self, letters: None)
 
 
 def _compare_nothing_from_outside_turns(patch: Patch) -> None:
@@ -183,7 +185,7 @@ def _compare_nothing_from_outside_turns(patch: Patch) -> None:
 
 
 def _replay_version_2_as_it_is(patch: Patch) -> None:
-    patch.setattr("acp_proxy.run.show_past.read_as_v1", lambda lines: lines)
+    patch.setattr("acp_proxy.run.choose_past_thread.read_as_v1", lambda lines: lines)
     patch.setattr("acp_proxy.run.compare_replay.read_as_v1", lambda lines: lines)
 
 
@@ -192,12 +194,12 @@ def _hand_over_without_a_handover_record(patch: Patch) -> None:
 
 
 def _send_the_handover_record_with_commands(patch: Patch) -> None:
-    patch.setattr(handover_lines, "is_command", lambda blocks: False)
+    patch.setattr(handover_lines, "is_slash_command", lambda blocks: False)
 
 
 def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
-    patch.setattr(TranscriptText, "find_latest_calls", TranscriptText.find_calls)
-    patch.setattr(UserMessage, "find_turn_call", lambda self, next_call: self.call_index)
+    patch.setattr(TranscriptText, "find_possible_calls", TranscriptText.find_call_indexes)
+    patch.setattr(UserMessage, "find_turn_call", lambda self, next_call: self.first_call_index)
 
 
 def _believe_the_transcript(patch: Patch) -> None:
@@ -210,7 +212,7 @@ def _show_nothing_but_the_transcript(patch: Patch) -> None:
 
 
 def _explain_nothing_by_later_commands(patch: Patch) -> None:
-    patch.setattr(choose_past, "_is_explained_without_answer", lambda comparison, spans, turn: False)
+    patch.setattr(choose_past, "_was_unanswered_taken_back", lambda comparison, spans, turn: False)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def _know_context_by_its_form_only(patch: Patch) -> None:
 
 
 def _forget_the_rest_of_a_turn(patch: Patch) -> None:
-    patch.setattr(ReplayPlace, "is_in_turn", property(lambda self: False))
+    patch.setattr(ReplayPlace, "is_inside_turn", property(lambda self: False))
 
 
 @pytest.mark.parametrize("put_back", [_know_no_context, _know_context_by_its_form_only, _forget_the_rest_of_a_turn])
@@ -563,7 +565,7 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
         self._heard.appendleft(message)
         return following
 
-    monkeypatch.setattr(show_past, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
+    monkeypatch.setattr(choose_past_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
     monkeypatch.setattr(links.Proxied, "receive", sends_a_message_after_its_answer)
     plan = read_file(KEPT / "prompt-while-a-turn-made-elsewhere-is-replayed.json")
     load = {key: value for key, value in plan.steps[2].items() if key not in ("then", "come")}
@@ -572,16 +574,16 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
 
 
 def _show_a_message_after_the_next(patch: Patch, words: bytes) -> None:
-    send = ShowPastThread._send_unsent_locked
+    send = ChoosePastThread._send_unsent_locked
 
-    def swaps(self: ShowPastThread) -> None:
+    def swaps(self: ChoosePastThread) -> None:
         lines = self._unsent
         for at in [number for number, line in enumerate(lines[:-1]) if words in line]:
             lines[at], lines[at + 1] = lines[at + 1], lines[at]
         send(self)
 
-    patch.setattr(show_past, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
-    patch.setattr(ShowPastThread, "_send_unsent_locked", swaps)
+    patch.setattr(choose_past_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
+    patch.setattr(ChoosePastThread, "_send_unsent_locked", swaps)
 
 
 @pytest.mark.parametrize(

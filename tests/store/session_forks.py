@@ -25,7 +25,7 @@ def fork_session(store: ProxyStore, parent: str, session: str, *lines: bytes, at
 
 def read_prompts(store: ProxyStore, session: str) -> list[str]:
     """The texts of a session's prompts."""
-    reader = store.read(AGENT, session)
+    reader = store.open_reader(AGENT, session)
     try:
         entries = [line.entry for line in reader.read_lines()]
     finally:
@@ -38,7 +38,7 @@ def read_prompts(store: ProxyStore, session: str) -> list[str]:
 
 def read_header(store: ProxyStore, session: str) -> file_format.Header:
     """The header of a session's transcript."""
-    reader = store.read(AGENT, session)
+    reader = store.open_reader(AGENT, session)
     reader.close()
     assert reader.header is not None
     return reader.header
@@ -46,7 +46,7 @@ def read_header(store: ProxyStore, session: str) -> file_format.Header:
 
 def is_complete(store: ProxyStore, session: str) -> bool:
     """Whether a session's transcript says that it is complete."""
-    reader = store.read(AGENT, session)
+    reader = store.open_reader(AGENT, session)
     try:
         return reader.is_complete
     finally:

@@ -40,7 +40,7 @@ def test_a_session_with_an_alias_joins_the_list_by_place_and_archive_state(store
     store_session(store, "other", ("go", []), cwd="/a")
 
     def joining(cwd: str | None, *, archived: bool | None = False) -> list[str]:
-        rows = store.list_rows_to_join(agent, cwd, "run", archived=archived, session_ids=["old"])
+        rows = store.list_rows_to_insert(agent, cwd, "run", archive_filter=archived, session_ids=["old"])
         return [row.session_id for row in rows]
 
     assert (joining(None), joining("/a"), joining("/b")) == (["old"], ["old"], [])

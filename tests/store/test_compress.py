@@ -83,7 +83,7 @@ def test_a_transcript_with_a_mark_is_not_compressed(store: WholeStore) -> None:
 def test_a_mark_that_nobody_needs_prevents_no_compression(store: WholeStore) -> None:
     store_compressible(store)
     store.mark(AGENT, transcript_lines.SESSION)
-    assert [compress(store) is not None for _ in store.prepare_to_compress()] == [True]
+    assert [compress(store) is not None for _ in store.list_transcripts_to_compress()] == [True]
 
 
 def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None:
@@ -139,7 +139,7 @@ def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> 
     before, header = path.read_bytes(), transcript_lines.header()
     compress_now(store)
     transcript = store.open_to_append(AGENT, header, is_new=False)
-    assert not transcript.is_begun
+    assert not transcript.wrote_header
     transcript.append(transcript_lines.agent_chunk("more"))
     transcript.close()
     assert path.read_bytes() == before + transcript_lines.agent_chunk("more")
@@ -342,7 +342,7 @@ def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store
     assert len(intact) >= 100_000
     assert before.startswith(intact)
     assert path.read_bytes().startswith(intact[: intact.rindex(b"\n") + 1])
-    assert not store.read(AGENT, transcript_lines.SESSION).is_complete
+    assert not store.open_reader(AGENT, transcript_lines.SESSION).is_complete
     assert [one for one in verify_store(store) if one.is_damage] == []
     [backup] = (store.root / "backups" / AGENT).glob(f"*{COMPRESSED_SUFFIX}")
     assert backup.read_bytes() == damaged
@@ -359,7 +359,7 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
     transcript.append(transcript_lines.agent_chunk("more"))
     transcript.close()
     assert path.read_bytes().startswith(intact)
-    reader = store.read(AGENT, transcript_lines.SESSION)
+    reader = store.open_reader(AGENT, transcript_lines.SESSION)
     *_, gap, last = reader.read_lines()
     assert gap.entry is not None
     assert gap.entry.note == {"type": "gap", "reason": "repair"}
@@ -404,7 +404,7 @@ def test_leftovers_of_a_crash_are_removed(store: WholeStore) -> None:
     for left in (compressed_path(path), unfinished_path(compressed_path(path)), unfinished_path(path)):
         left.write_bytes(b"left")
     assert {finding.kind for finding in verify_store(store)} == {"leftover"}
-    assert store.prepare_to_compress() == [(AGENT, path.stem)]
+    assert store.list_transcripts_to_compress() == [(AGENT, path.stem)]
     assert list_suffixes(store) == [".jsonl", "state.jsonl"]
     assert path.read_bytes() == before
 

@@ -20,7 +20,7 @@ from acp_proxy.store.open_session import Deleted
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import verify_store
-from acp_proxy.transcript.appender import TranscriptAppender, lock_unused
+from acp_proxy.transcript.appender import TranscriptAppender, lock_if_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
 from tests.store import compressible, killed_deletes, transcript_lines
@@ -154,19 +154,19 @@ def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
 
 def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    before = store.read(AGENT, "s").path.read_bytes()
+    before = store.open_reader(AGENT, "s").path.read_bytes()
     [listed] = store.list_all()
     store.delete(AGENT, "s", soft=True)
     assert store.read_deleted(AGENT) == {"s"}
     assert store.list_all() == []
     with pytest.raises(FileNotFoundError):
-        store.read(AGENT, "s")
+        store.open_reader(AGENT, "s")
     with pytest.raises(Deleted):
         store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     [one] = store.list_deleted()
     assert (one.session_id, store.summarize_deleted(one).title) == ("s", "hello")
     restored = store.restore(one)
-    assert store.read(AGENT, "s").path.read_bytes() == before
+    assert store.open_reader(AGENT, "s").path.read_bytes() == before
     assert store.read_deleted(AGENT) == frozenset()
     assert store.list_all() == [listed] == [restored]
     assert store.list_deleted() == []
@@ -356,7 +356,7 @@ def test_the_next_compression_removes_leftovers_beside_a_soft_deleted_session(
     for leftover in (compressed_path(path), unfinished_path(path)):
         leftover.write_bytes(b"half")
     assert not [finding for finding in verify_store(store) if finding.is_damage]
-    store.prepare_to_compress()
+    store.list_transcripts_to_compress()
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
@@ -453,14 +453,14 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Whole
 def test_a_transcript_open_for_appending_is_in_use(store: WholeStore, layout: Layout) -> None:
     path = layout.transcript_path(AGENT, file_name("s"))
     transcript_lines.store_lines(store, AGENT, "s")
-    with lock_unused(path) as is_unused:
+    with lock_if_unused(path) as is_unused:
         assert is_unused
     transcript = TranscriptAppender(path)
-    with lock_unused(path) as is_unused:
+    with lock_if_unused(path) as is_unused:
         assert not is_unused
     transcript.append(transcript_lines.agent_chunk("still"))
     transcript.close()
-    with lock_unused(path) as is_unused:
+    with lock_if_unused(path) as is_unused:
         assert is_unused
         fd = os.open(path, os.O_RDONLY)
         with pytest.raises(BlockingIOError):  # nobody can open it now
@@ -474,10 +474,10 @@ def test_without_locks_a_transcript_written_today_may_be_in_use(
     transcript_lines.store_lines(store, AGENT, "s")
     path = layout.transcript_path(AGENT, file_name("s"))
     monkeypatch.setattr("acp_proxy.transcript.appender.lock", lambda fd, **how: False)
-    with lock_unused(path) as is_unused:
+    with lock_if_unused(path) as is_unused:
         assert not is_unused
     compressible.age(path, 2)
-    with lock_unused(path) as is_unused:
+    with lock_if_unused(path) as is_unused:
         assert is_unused
 
 

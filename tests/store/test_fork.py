@@ -54,7 +54,7 @@ def test_deleting_a_fork_or_its_parent_keeps_the_other(store: WholeStore, gone: 
     store.delete(AGENT, gone, soft=False)
     assert read_prompts(store, left) == ["one"]
     with pytest.raises(FileNotFoundError):
-        store.read(AGENT, gone)
+        store.open_reader(AGENT, gone)
     assert [row.session_id for row in store.list_page(AGENT, None, None, "").rows] == [left]
 
 
@@ -441,7 +441,7 @@ def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(
     with monkeypatch.context() as failing:
         failing.setattr(os, "pwrite", fail_after(0, errno.ENOSPC))
         with pytest.raises(OSError, match="space"):
-            parent.read(AGENT, "f")
+            parent.open_reader(AGENT, "f")
     assert read_prompts(parent, "f") == ["one", "two"]
 
 

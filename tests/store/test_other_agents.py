@@ -29,7 +29,7 @@ def test_pages_have_every_session_once_newest_first(store: WholeStore) -> None:
     assert (len(first), len(second)) == (500, 250)
     numbers = [int(id.rpartition("s")[2]) for id in (*first, *second)]
     assert numbers == list(range(750))
-    assert [proxy_ids.parse_id(id) for id in first[:3]] == [None, (theirs, "s1"), (others, "s2")]
+    assert [proxy_ids.parse_other_agents_id(id) for id in first[:3]] == [None, (theirs, "s1"), (others, "s2")]
 
 
 def test_one_id_of_two_agents_is_two_rows_on_the_border_of_pages_too(store: WholeStore) -> None:
@@ -46,43 +46,43 @@ def test_only_the_directory_asked_for_counts(store: WholeStore) -> None:
         store_session(store, f"{name}{cwd[-1]}", ("go", []), agent=name, cwd=cwd)
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     [found] = pages(store, mine, [theirs], "/a")
-    assert set(found) == {"minea", proxy_ids.make_id(theirs, "theirsa")}
-    assert [row.session_id for row in store.list_rows_to_join(mine, "/b", "run", other_folders=[theirs])] == [
-        proxy_ids.make_id(theirs, "theirsb")
+    assert set(found) == {"minea", proxy_ids.make_other_agents_id(theirs, "theirsa")}
+    assert [row.session_id for row in store.list_rows_to_insert(mine, "/b", "run", other_folders=[theirs])] == [
+        proxy_ids.make_other_agents_id(theirs, "theirsb")
     ]
 
 
 def test_the_users_own_title_of_a_row_wins(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
-    store.set_title(mine, proxy_ids.make_id(theirs, "s"), "Mine")
-    [row] = store.list_rows_to_join(mine, None, "run", other_folders=[theirs])
+    store.set_title(mine, proxy_ids.make_other_agents_id(theirs, "s"), "Mine")
+    [row] = store.list_rows_to_insert(mine, None, "run", other_folders=[theirs])
     assert row.title == "Mine"
-    assert store.has_transcript(mine, row.session_id)
-    assert not store.has_transcript(mine, proxy_ids.make_id(theirs, "unknown"))
+    assert store.has_transcript_or_original(mine, row.session_id)
+    assert not store.has_transcript_or_original(mine, proxy_ids.make_other_agents_id(theirs, "unknown"))
 
 
 def test_a_row_that_is_archived_here_is_in_no_list(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
-    store.set_archived(mine, proxy_ids.make_id(theirs, "s"), True)
-    assert store.list_rows_to_join(mine, None, "run", other_folders=[theirs]) == []
+    store.set_archived(mine, proxy_ids.make_other_agents_id(theirs, "s"), True)
+    assert store.list_rows_to_insert(mine, None, "run", other_folders=[theirs]) == []
     assert [row.session_id for row in store.list_page(theirs, None, None, "run").rows] == ["s"]
 
 
 @pytest.mark.parametrize("id", ["acp-proxy.../x", "acp-proxy.x", "acp-proxy.a/b.c", "other.a.b", ""])
 def test_an_id_that_names_no_session_of_another_agent_is_not_found(store: WholeStore, id: str) -> None:
-    assert proxy_ids.parse_id(id) is None
+    assert proxy_ids.parse_other_agents_id(id) is None
     with pytest.raises(FileNotFoundError):
-        store.read_original(id, ["a/b", "..", "x"])
+        store.open_original(id, ["a/b", "..", "x"])
 
 
 def test_only_listed_agents_can_be_read(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     theirs = folder(store, "theirs")
     with pytest.raises(FileNotFoundError):
-        store.read_original(proxy_ids.make_id(theirs, "s"), [])
-    store.read_original(proxy_ids.make_id(theirs, "s"), [theirs]).close()
+        store.open_original(proxy_ids.make_other_agents_id(theirs, "s"), [])
+    store.open_original(proxy_ids.make_other_agents_id(theirs, "s"), [theirs]).close()
 
 
 def test_rows_are_found_by_their_ids_however_old_they_are(store: WholeStore) -> None:
@@ -90,6 +90,11 @@ def test_rows_are_found_by_their_ids_however_old_they_are(store: WholeStore) -> 
         store_session(store, f"s{number}", ("go", []), agent="theirs", at=1_000_000.0 - number)
     store_session(store, "m", ("go", []), agent="mine", at=1.0)
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
-    wanted = [proxy_ids.make_id(theirs, "s509"), "m", "unknown", proxy_ids.make_id("unknown", "s1")]
+    wanted = [
+        proxy_ids.make_other_agents_id(theirs, "s509"),
+        "m",
+        "unknown",
+        proxy_ids.make_other_agents_id("unknown", "s1"),
+    ]
     assert [row.session_id for row in store.list_by_ids(mine, "run", wanted, [theirs])] == wanted[:2]
     assert [row.session_id for row in store.list_by_ids(mine, "run", wanted, [])] == ["m"]

@@ -200,7 +200,7 @@ def test_any_name_stays_inside_the_store(store: WholeStore, root: Path, name: st
     for agent in (store.choose_agent(name, None, "x"), store.choose_agent(None, name, "x")):
         transcript_lines.store_lines(store, agent, name)
         assert list_ids(store, agent) == [name]
-        assert read_prompts(store.read(agent, name)) == ["hello"]
+        assert read_prompts(store.open_reader(agent, name)) == ["hello"]
     assert store.list_agents() == [agent]
     assert [path.name for path in root.parent.iterdir()] == [root.name]
 
@@ -213,7 +213,7 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -
     store.delete("one", "same", soft=False)
     assert list_ids(store, "one") == []
     assert list_ids(store, "two") == ["same"]
-    assert read_prompts(store.read("two", "same")) == ["of two"]
+    assert read_prompts(store.open_reader("two", "same")) == ["of two"]
     assert {row.agent_folder for row in store.list_all()} == {"two"}
 
 
@@ -228,7 +228,7 @@ def test_a_session_continues_in_its_transcript(store: WholeStore) -> None:
     began.close()
     transcript.append(prompt_line("three"))
     transcript.close()
-    assert read_prompts(store.read(AGENT, "s")) == ["one", "two", "three"]
+    assert read_prompts(store.open_reader(AGENT, "s")) == ["one", "two", "three"]
 
 
 def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
@@ -241,7 +241,7 @@ def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
         store.reopen(AGENT, "s", identity)
     store.delete(AGENT, "s", soft=False)
     with pytest.raises(FileNotFoundError):
-        store.read(AGENT, "s")
+        store.open_reader(AGENT, "s")
 
 
 def test_a_new_session_of_a_used_id_sets_the_old_one_aside(store: WholeStore, root: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_new_session_of_a_used_id_sets_the_old_one_aside(store: WholeStore, ro
         transcript_lines.store_lines(store, AGENT, "1", prompt_line(word, at=at), answer(at=at))
         if at == 0:
             assert list_ids(store) == ["1"]
-    assert read_prompts(store.read(AGENT, "1")) == ["third"]
+    assert read_prompts(store.open_reader(AGENT, "1")) == ["third"]
     [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.title, row.prompt_count) == ("third", 1)
     rows = store.list_all()
@@ -278,7 +278,7 @@ def test_an_empty_transcript_is_not_set_aside(store: WholeStore, root: Path) -> 
     path.write_bytes(b"")
     transcript_lines.store_lines(store, AGENT, "1", prompt_line("new"), answer())
     assert [path.name for path in root.glob("transcripts/*/*")] == [path.name]
-    assert read_prompts(store.read(AGENT, "1")) == ["new"]
+    assert read_prompts(store.open_reader(AGENT, "1")) == ["new"]
 
 
 # Links.
@@ -448,7 +448,7 @@ def test_unreadable_transcripts_are_named_with_the_reason(store: WholeStore, roo
     assert set(found) == set(paths.values())
     assert found[paths["a directory"]] == "EISDIR"
     with pytest.raises(NewerFormat):
-        store.read(AGENT, "newer")
+        store.open_reader(AGENT, "newer")
 
 
 def test_a_sync_of_an_unknown_session_raises(store: WholeStore) -> None:

@@ -14,7 +14,7 @@ from tests.stored import WholeStore, chunk, store_session
 
 
 def _uid(store: WholeStore, session: str) -> str:
-    with closing(store.read(_agent(store), session)) as reader:
+    with closing(store.open_reader(_agent(store), session)) as reader:
         assert reader.header is not None
         return reader.header.uid
 

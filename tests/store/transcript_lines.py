@@ -17,7 +17,7 @@ Block = str | Mapping[str, object]
 
 def time(second: float) -> str:
     """The time so many seconds after the first."""
-    return timestamps.stamp(_BEGINNING + second)
+    return timestamps.format_now(_BEGINNING + second)
 
 
 def header(
@@ -72,7 +72,7 @@ def note(kind: str, *, at: int = 0, run: str = RUN, **fields: object) -> bytes:
 def message(value: object, peer: Peer, of: str | None = None, *, at: float = 0, run: str = RUN) -> bytes:
     """A message of either side."""
     raw = jsonrpc.dump(value)
-    return file_format.encode_message(time(at), run, peer, raw, of, is_plain=jsonrpc.is_plain(raw))
+    return file_format.encode_message(time(at), run, peer, raw, of, is_plain=jsonrpc.is_embeddable(raw))
 
 
 def entry(line: bytes) -> Entry:

@@ -159,9 +159,9 @@ def test_a_header_that_does_not_fit_is_removed(path: Path, size: int) -> None:
 
 def test_a_deleted_file_has_lost_its_name(path: Path) -> None:
     transcript = TranscriptAppender(path, transcript_lines.header())
-    assert transcript.has_its_name()
+    assert transcript.is_at_its_path()
     path.unlink()
-    assert not transcript.has_its_name()
+    assert not transcript.is_at_its_path()
     transcript.append(transcript_lines.agent_chunk("into the void"))
     assert not path.exists()
     transcript.close()
@@ -170,10 +170,10 @@ def test_a_deleted_file_has_lost_its_name(path: Path) -> None:
 def test_a_replaced_file_has_lost_its_name(path: Path) -> None:
     first = TranscriptAppender(path, transcript_lines.header())
     path.rename(path.with_name("aside.jsonl"))
-    assert not first.has_its_name()
+    assert not first.is_at_its_path()
     second = TranscriptAppender(path, transcript_lines.header())
-    assert second.has_its_name()
-    assert not first.has_its_name()
+    assert second.is_at_its_path()
+    assert not first.is_at_its_path()
     first.close()
     second.close()
 

@@ -24,7 +24,7 @@ peers = st.sampled_from(Peer)
 
 
 def encode(raw: bytes, of: str | None = None, peer: Peer = Peer.AGENT) -> bytes:
-    return file_format.encode_message(AT, RUN, peer, raw, of, is_plain=jsonrpc.is_plain(raw))
+    return file_format.encode_message(AT, RUN, peer, raw, of, is_plain=jsonrpc.is_embeddable(raw))
 
 
 def decode(line: bytes) -> Entry:
@@ -50,24 +50,28 @@ def test_an_entry_is_written_as_the_format_says() -> None:
 
 
 def test_an_entry_of_another_protocol_version_names_it() -> None:
-    line = file_format.encode_message(AT, RUN, Peer.AGENT, b'{"id":2,"result":{}}', "session/prompt", protocol=2)
+    line = file_format.encode_message(
+        AT, RUN, Peer.AGENT, b'{"id":2,"result":{}}', "session/prompt", protocol_version=2
+    )
     assert line == (
         b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"agent","of":"session/prompt","v":2,'
         b'"message":{"id":2,"result":{}}}\n'
     )
     assert decode(line) == Entry(
-        AT, RUN, Peer.AGENT, "session/prompt", b'{"id":2,"result":{}}', {"id": 2, "result": {}}, protocol=2
+        AT, RUN, Peer.AGENT, "session/prompt", b'{"id":2,"result":{}}', {"id": 2, "result": {}}, protocol_version=2
     )
     assert b"".join(file_format.encode_update_parts(AT, RUN, b"{}\n", 2)) == file_format.encode_message(
-        AT, RUN, Peer.AGENT, b"{}", protocol=2
+        AT, RUN, Peer.AGENT, b"{}", protocol_version=2
     )
 
 
 @pytest.mark.parametrize("raw", [b'{"a":1}', b"no json", b"[" * 1024 + b"]" * 1024])
 def test_the_protocol_version_of_odd_lines_is_read(raw: bytes) -> None:
-    line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, is_plain=jsonrpc.is_plain(raw), protocol=2)
-    assert (decode(line).raw, decode(line).protocol) == (raw, 2)
-    assert decode(encode(raw)).protocol == 1
+    line = file_format.encode_message(
+        AT, RUN, Peer.CLIENT, raw, is_plain=jsonrpc.is_embeddable(raw), protocol_version=2
+    )
+    assert (decode(line).raw, decode(line).protocol_version) == (raw, 2)
+    assert decode(encode(raw)).protocol_version == 1
 
 
 def test_an_entry_has_its_time_run_peer_and_content() -> None:
@@ -75,7 +79,7 @@ def test_an_entry_has_its_time_run_peer_and_content() -> None:
         AT, RUN, Peer.CLIENT, None, raw=PROMPT, value=json.loads(PROMPT)
     )
     answer = decode(encode(b'{"id":2,"result":{}}', "session/prompt"))
-    assert (answer.peer, answer.of) == (Peer.AGENT, "session/prompt")
+    assert (answer.peer, answer.answered_method) == (Peer.AGENT, "session/prompt")
     note = decode(file_format.encode_note(AT, RUN, {"type": "closed"}))
     assert note == Entry(AT, RUN, None, note={"type": "closed"})
 
@@ -171,7 +175,7 @@ def test_the_exact_bytes_of_any_line_come_back(raw: bytes, of: str | None) -> No
     assert line.index(b"\n") == len(line) - 1
     entry = decode(line)
     assert entry.raw == raw
-    assert entry.of == (None if of is None else json.loads(json.dumps(of)))
+    assert entry.answered_method == (None if of is None else json.loads(json.dumps(of)))
 
 
 @given(st.lists(spelled(messages), min_size=1, max_size=5))
@@ -368,11 +372,11 @@ def test_searching_for_an_attached_entry_takes_few_tries() -> None:
 def test_a_header_counts_even_if_something_is_attached_to_it() -> None:
     header = Header("s", "/project", file_format.RECORDED, "2026-11-20T09:15:02.123Z")
     line = file_format.encode_header(header)
-    assert file_format.decode_header_of(line) == (header, len(line) - 1)
+    assert file_format.find_header(line) == (header, len(line) - 1)
     for rest in (encode(PROMPT), b"\0\n", b"{", b""):
-        assert file_format.decode_header_of(line[:-1] + rest) == (header, len(line) - 1)
+        assert file_format.find_header(line[:-1] + rest) == (header, len(line) - 1)
     for other in (b"", b"\n", b"{", line[:-2], encode(PROMPT), b'{"acp-transcript":1}{"acp-transcript":1}'):
-        assert file_format.decode_header_of(other) == (None, 0)
+        assert file_format.find_header(other) == (None, 0)
 
 
 @pytest.mark.parametrize(
@@ -477,6 +481,11 @@ def test_text_after_a_message_changes_nothing_in_its_entry(rest: bytes) -> None:
 
     entry = decode(b"".join(file_format.encode_update_parts("2026-11-20T09:15:02.123Z", "k3f9a1", hostile + b"\n")))
 
-    assert (entry.at, entry.run, entry.peer, entry.of) == ("2026-11-20T09:15:02.123Z", "k3f9a1", Peer.AGENT, None)
+    assert (entry.at, entry.run, entry.peer, entry.answered_method) == (
+        "2026-11-20T09:15:02.123Z",
+        "k3f9a1",
+        Peer.AGENT,
+        None,
+    )
     assert entry.raw == update
     assert entry.value == json.loads(update)

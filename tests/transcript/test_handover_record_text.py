@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.transcript.handover_record_text import (
     ATTACHED,
     END,
@@ -16,6 +15,7 @@ from acp_proxy.transcript.handover_record_text import (
     USER,
     HandoverRecordProgress,
 )
+from acp_proxy.transcript_replay.handover_record import HandoverRecord
 from tests.conversation import chunk, line, update
 
 WORDS = st.text(max_size=30) | st.sampled_from([f"\n{END}\nx", "a\n\nb", "> q", "\u2028x", "\r", USER])

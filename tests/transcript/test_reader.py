@@ -469,6 +469,6 @@ def test_intact_parts_of_a_long_damaged_line_count(path: Path) -> None:
     path.write_bytes(HEADER + torn + transcript_lines.prompt_line("intact") + transcript_lines.answer())
     with open_to_read(path) as opened:
         found = [line.entry for line in opened.read_alike() if isinstance(line, Line)]
-    assert [entry.of if entry is not None else None for entry in found] == [None, "session/prompt"]
+    assert [entry.answered_method if entry is not None else None for entry in found] == [None, "session/prompt"]
     assert found[0] is not None
     assert "intact" in str(found[0].value)

@@ -14,7 +14,9 @@ RUN = "k3f9a1"
 
 
 def entry(message: dict[str, Any], peer: Peer = Peer.AGENT, of: str | None = None, protocol: int = 1) -> Entry:
-    line = file_format.encode_message("2026-11-20T09:15:02.123Z", RUN, peer, dump(message), of, protocol=protocol)
+    line = file_format.encode_message(
+        "2026-11-20T09:15:02.123Z", RUN, peer, dump(message), of, protocol_version=protocol
+    )
     found = file_format.decode_entry(line)
     assert found is not None
     return found

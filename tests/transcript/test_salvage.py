@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.transcript.salvage import cut_first_value, find_pieces
+from acp_proxy.transcript.salvage import find_pieces, get_first_value
 
 START = re.compile(rb'\{"n":')
 
@@ -58,4 +58,4 @@ def test_a_line_of_beginnings_takes_a_limited_number_of_reads() -> None:
 @given(st.binary(max_size=30), st.binary(max_size=30))
 def test_searching_in_any_surroundings_never_raises(before: bytes, after: bytes) -> None:
     find_pieces(before + b'{"n":1}' + after, START, lambda data, _: data)
-    assert (before + after).startswith(cut_first_value(before + after))
+    assert (before + after).startswith(get_first_value(before + after))

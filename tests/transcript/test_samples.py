@@ -151,8 +151,8 @@ def describe_entry(entry: Entry | None) -> str:
     if entry.note is not None:
         return f"proxy {entry.note['type']}"
     assert entry.peer is not None
-    if entry.of is not None:
-        return f"{entry.peer.value} answers {entry.of}"
+    if entry.answered_method is not None:
+        return f"{entry.peer.value} answers {entry.answered_method}"
     params = acp.member(entry.value, "params")
     update = acp.member(params, "update")
     blocks = acp.member(params, "prompt")

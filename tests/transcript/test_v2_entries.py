@@ -19,7 +19,7 @@ AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
 
 
 def entry(said: Any, peer: Peer = Peer.AGENT, of: str | None = None, version: int = 2, run: str = RUN) -> Entry:
-    found = file_format.decode_entry(file_format.encode_message(AT, run, peer, raw(said), of, protocol=version))
+    found = file_format.decode_entry(file_format.encode_message(AT, run, peer, raw(said), of, protocol_version=version))
     assert found is not None
     return found
 
@@ -69,7 +69,7 @@ def updates(entries: list[Entry]) -> list[Any]:
     """The updates among the entries, as they are to be in version 1."""
     for one in entries:
         assert one.raw is None or json.loads(one.raw) == one.value, "the value is what the bytes say"
-    return [one.value["params"]["update"] for one in entries if one.peer is Peer.AGENT and one.of is None]  # type: ignore[index]
+    return [one.value["params"]["update"] for one in entries if one.peer is Peer.AGENT and one.answered_method is None]  # type: ignore[index]
 
 
 def words(entries: list[Entry]) -> list[str]:
@@ -82,7 +82,7 @@ def turn(*entries: Entry, **idle: Any) -> list[Entry]:
 
 def test_a_turn_ends_with_idle_and_not_with_the_answer_that_accepts_the_prompt() -> None:
     out = turn(chunk_entry("Done."), stopReason="end_turn")
-    assert [one.of for one in out] == [None, None, "session/prompt"]
+    assert [one.answered_method for one in out] == [None, None, "session/prompt"]
     assert out[-1].value == {"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "end_turn"}}
 
 
@@ -99,12 +99,12 @@ def test_a_refused_prompt_has_failed() -> None:
 
 def test_repeated_idle_and_idle_before_the_prompt_is_accepted_end_no_turn() -> None:
     out = retell(prompt_entry(), state("idle"), accept_prompt(), state("running"), state("idle"), state("idle"))
-    assert [one.of for one in out] == [None, "session/prompt"]
+    assert [one.answered_method for one in out] == [None, "session/prompt"]
 
 
 def test_a_turn_that_ends_before_its_prompt_is_accepted_ends_then() -> None:
     out = retell(prompt_entry(), state("running"), chunk_entry("Done."), state("idle"), accept_prompt())
-    assert [one.of for one in out] == [None, None, "session/prompt"]
+    assert [one.answered_method for one in out] == [None, None, "session/prompt"]
 
 
 def test_one_idle_ends_the_turns_of_all_accepted_prompts() -> None:
@@ -117,7 +117,7 @@ def test_one_idle_ends_the_turns_of_all_accepted_prompts() -> None:
         state("running"),
         state("idle"),
     )
-    assert [one.value["id"] for one in out if one.of] == [1, 2]  # type: ignore[index]
+    assert [one.value["id"] for one in out if one.answered_method] == [1, 2]  # type: ignore[index]
 
 
 def test_chunks_of_messages_that_interleave_are_joined_by_id() -> None:
@@ -197,7 +197,8 @@ def test_a_permission_request_counts_as_an_update_of_its_call() -> None:
         permission({"type": "tool_call", "toolCall": call}),
         update_entry("tool_call_update", toolCallId="c", status="cancelled"),
     )
-    [question] = [one.value for one in out if "id" in one.value and one.of is None and one.peer is Peer.AGENT]  # type: ignore[operator]
+    questions = [one.value for one in out if one.answered_method is None and one.peer is Peer.AGENT]
+    [question] = [value for value in questions if "id" in value]  # type: ignore[operator]
     assert question == {
         "jsonrpc": "2.0",
         "id": 7,
@@ -317,4 +318,4 @@ def test_whatever_an_agent_sends_is_read(said: list[tuple[str, dict[str, Any]]])
     entries = [update_entry(kind, **members) for kind, members in said]
     for at_once in (False, True):
         retell(prompt_entry(), accept_prompt(), *entries, at_once=at_once)
-    v2_updates.all_as_v1([one.value["params"]["update"] for one in entries])  # type: ignore[index]
+    v2_updates.read_replay_as_v1([one.value["params"]["update"] for one in entries])  # type: ignore[index]

@@ -31,7 +31,7 @@ def turns_of(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options
 
 
 def read(store: ProxyStore) -> list[ConversationTurn]:
-    reader = store.read(store.list_agents()[0], "s")
+    reader = store.open_reader(store.list_agents()[0], "s")
     try:
         return list(conversation.read_turns(reader, "s"))
     finally:
@@ -121,7 +121,7 @@ def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
         prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "three"}]}
         file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": prompt}))
     turns = read(store)
-    with closing(store.read(store.list_agents()[0], "s")) as reader:
+    with closing(store.open_reader(store.list_agents()[0], "s")) as reader:
         assert [number for number, _ in conversation.number_turns(reader.read_lines())] == [1, 1, 2, 2, 3]
     assert [turn.number for turn in turns] == [1, 2, 3]
     assert [[read_message(item) for item in turn.items] for turn in turns] == [
@@ -227,7 +227,7 @@ def test_words_name_content_that_is_not_text() -> None:
 def test_the_stamp_equals_that_of_stored_sessions() -> None:
     from acp_proxy.protocol import timestamps
 
-    assert timestamps.stamp(EPOCH) == STAMP
+    assert timestamps.format_now(EPOCH) == STAMP
 
 
 MEGABYTE = 1024 * 1024
@@ -238,7 +238,7 @@ def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
     later = [tool("0", "tool_call_update", status="completed")]
     store_session(store, "s", ("go", [*calls, *later, chunk("Done.")]))
-    reader = store.read(store.list_agents()[0], "s")
+    reader = store.open_reader(store.list_agents()[0], "s")
     size, parts = reader.size, conversation.read_parts(reader, "s")
     assert next(parts) == TurnBegin(1, STAMP, True)
     assert isinstance(next(parts), SpokenMessage)
@@ -257,7 +257,7 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
     streamed = [chunk("word " * 2000) for _ in range(1000)]
     store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
     whole = [read_message(item) for turn in read(store) for item in turn.items if isinstance(item, SpokenMessage)]
-    reader = store.read(store.list_agents()[0], "s")
+    reader = store.open_reader(store.list_agents()[0], "s")
     pieces: list[tuple[str, str]] = []
     for part in conversation.read_parts(reader, "s"):
         if isinstance(part, SpokenMessage):

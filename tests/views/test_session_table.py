@@ -87,7 +87,10 @@ def test_the_columns_are_the_same_whatever_the_rows_have(width: int) -> None:
 
 def test_pinned_sessions_and_copies_are_marked() -> None:
     assert "  pinned · Fix the login  " in draw_table(100, replace(ROW, is_pinned=True))[1]
-    assert "  copy · Fix the login  " in draw_table(100, replace(ROW, session_id=proxy_ids.make_id("other", "s1")))[1]
+    assert (
+        "  copy · Fix the login  "
+        in draw_table(100, replace(ROW, session_id=proxy_ids.make_other_agents_id("other", "s1")))[1]
+    )
 
 
 def test_an_agent_is_shown_whole_before_other_columns_grow() -> None:

@@ -161,7 +161,7 @@ def _says(path: Path, session: str) -> bool:
 def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
     store, layout = WholeStore(root), Layout(root)
     while not ended.is_set():
-        for agent, name in store.prepare_to_compress():
+        for agent, name in store.list_transcripts_to_compress():
             if not layout.is_marked(agent, name) and store.compress(
                 agent, name, CompressionOptions(min_size=1, older_than=0.0)
             ):
@@ -196,7 +196,7 @@ def _damaged(scale: Scale) -> Outcome:
         )
         transcript.append(transcript_lines.agent_chunk("more"))
         transcript.close()
-        reader = store.read(compressible.AGENT, transcript_lines.SESSION)
+        reader = store.open_reader(compressible.AGENT, transcript_lines.SESSION)
         if lacks and reader.is_complete:
             trouble.append(f"{number}: taken for complete")
         reader.close()

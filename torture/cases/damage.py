@@ -21,7 +21,6 @@ from unittest.mock import patch
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import Replayer
 from acp_proxy.tools.maintenance.damage import SECOND_HEADER, DamagedStretch
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import NEWER, REPAIR, verify_store
@@ -30,6 +29,7 @@ from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import RECORDED, Header, encode_message, encode_note
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
+from acp_proxy.transcript_replay.replayer import Replayer
 from tests.end_to_end.proxied import PROXY, Proxied, texts
 from tests.stored import WholeStore
 from torture import damaged
@@ -173,7 +173,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
             count.trouble.append(f"{agent}: {one.how}: {what}")
 
     def serve(when: str, wanted: list[bytes]) -> None:
-        reader = store.read(agent, SESSION)
+        reader = store.open_reader(agent, SESSION)
         try:
             found = [describe_entry(line.entry) for line in reader.read_lines() if line.entry is not None]
             heard = texts_told(reader)
@@ -227,7 +227,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     check(not left, f"left after the repair: {left[:2]}")
     serve("after the repair", [*one.entries, GOING_ON[:-1]])
     if any(stretch.kinds != (SECOND_HEADER,) for stretch in stretches):
-        reader = store.read(agent, SESSION)
+        reader = store.open_reader(agent, SESSION)
         check(not reader.is_complete or not to_mend, "said to be complete")
         reader.close()
     store.delete(agent, SESSION, soft=False)
@@ -460,9 +460,9 @@ def no_files(scale: Scale) -> Outcome:
             rows = store.list_page(AGENT, None, None, "").rows
             count.checked += 1
             count.lost += "session-1" not in [row.session_id for row in rows]
-            store.read(AGENT, "session-1").close()
+            store.open_reader(AGENT, "session-1").close()
             with suppress(OSError):
-                store.read(AGENT, "session-0").close()
+                store.open_reader(AGENT, "session-0").close()
             with suppress(OSError):
                 store.open_to_append(AGENT, Header("session-0", None, RECORDED, ""), is_new=False).close()
         except Unreadable as problem:  # without the deletes, a list would be a guess
@@ -501,7 +501,7 @@ def while_appended_to(scale: Scale) -> Outcome:
                 writer.kill()
                 writer.wait()
         count.mended += repaired(store)
-        reader = store.read(AGENT, SESSION)
+        reader = store.open_reader(AGENT, SESSION)
         found = [(line.entry.run, line.entry.note) for line in reader.read_lines() if line.entry and line.entry.note]
         reader.close()
         for name in ("one111", "two222"):

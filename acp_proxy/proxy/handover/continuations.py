@@ -12,19 +12,19 @@ from acp_proxy.proxy import aliases
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER
 from acp_proxy.proxy.effects import AddAlias, Effect, Forward
-from acp_proxy.proxy.events import PastShown
+from acp_proxy.proxy.events import PastChosen
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
-from acp_proxy.proxy.session_entries import SessionEntries
+from acp_proxy.proxy.session_tracker import SessionTracker
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
 _UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})
 """States in which nobody wants the new session any more."""
 
 
-class NewSession(Struct, frozen=True):
+class NewSessionOutcome(Struct, frozen=True):
     """The agent's answer to acp-proxy's own ``session/new``, and what follows.
 
     ``event``: what that is for the load. ``answer_line``: with the answer for the client, if it gets one.
@@ -38,93 +38,95 @@ class NewSession(Struct, frozen=True):
 class Continuations:
     """In which of the agent's sessions those of one connection continue."""
 
-    def __init__(self, session_entries: SessionEntries, known_aliases: Aliases, handovers: Handovers) -> None:
+    def __init__(self, session_tracker: SessionTracker, known_aliases: Aliases, handovers: Handovers) -> None:
         self.are_listed = False
         """Whether the agent has a list of its own, in which the session that it opens for a handover would appear."""
-        self._session_entries = session_entries
+        self._session_tracker = session_tracker
         self._aliases = known_aliases
         self._handovers = handovers
 
     # --- the agent's other id
 
-    def rename(self, load: Load, opened_id: str | None) -> tuple[bytes, str | None]:
+    def keep_client_id(self, load: Load, opened_id: str | None) -> tuple[bytes, str | None]:
         """The agent has opened a session under this id. It may continue the one that was asked for under another id, as
         older agents do: they fork. The client keeps its id.
 
         Returns the line of the answer for the client, and the agent's id if it is a new one.
         """
-        if opened_id is None or opened_id == load.session_id or not load.plan.renames:
+        if opened_id is None or opened_id == load.session_id or not load.plan.keeps_client_id:
             return load.answer_line, None
-        has_alias = self._aliases.find_client_id(opened_id) == load.session_id
+        has_alias = self._aliases.find_our_id(opened_id) == load.session_id
         self._aliases.add(load.session_id, opened_id)
         return aliases.with_result_session(load.answer_line, load.session_id), opened_id if not has_alias else None
 
-    def add_alias(self, session_id: str, alias: str) -> list[Effect]:
+    def make_alias_effects(self, session_id: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
         return [AddAlias(session_id, alias)] if self.are_listed and alias != session_id else []
 
     # --- a new session
 
-    def can_open_anew(self, load: Load, message: Response) -> bool:
+    def needs_new_session(self, load: Load, message: Response) -> bool:
         """Whether the session continues in a new one, since the agent refuses it like this."""
         handover_mode = load.plan.handover_mode
         if (
             handover_mode == NEVER
             or load.state is not LoadState.ASKED
-            or self._session_entries.sessions.is_in_turn(load.session_id)
+            or self._session_tracker.sessions.is_in_turn(load.session_id)
         ):
             return False
         if handover_lines.wants_login(message.error):
             return False
-        return handover_mode == ALWAYS or handover_lines.says_unknown(message.error)
+        return handover_mode == ALWAYS or handover_lines.says_session_unknown(message.error)
 
-    def ask_for_new(self, load: Load) -> Effect | bytes:
+    def ask_for_new_session(self, load: Load) -> Effect | bytes:
         """The request for a new session, or, if that cannot be made, the line that refuses the load."""
         id = load.request.id
         try:
-            if not self._handovers.are_too_many:
-                return self._handovers.ask(load)
+            if not self._handovers.is_full:
+                return self._handovers.ask_for_new_session(load)
             return jsonrpc.encode_error(id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
         except (ValueError, KeyError) as problem:
             return jsonrpc.encode_error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
 
-    def continue_in_new(self, load: Load, line: bytes, message: Response) -> NewSession:
+    def handle_new_session_answer(self, load: Load, line: bytes, message: Response) -> NewSessionOutcome:
         """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
         id, opened_id = load.request.id, acp.session_id(message.result)
         if load.state in _UNWANTED_STATES:
-            self._handovers.unwanted |= {opened_id} if opened_id is not None else set()
-            alias_effects = self.add_alias(load.session_id, opened_id) if opened_id is not None else []
-            return NewSession(LoadEvent.REFUSED, None, alias_effects)
+            self._handovers.unwanted_ids |= {opened_id} if opened_id is not None else set()
+            alias_effects = self.make_alias_effects(load.session_id, opened_id) if opened_id is not None else []
+            return NewSessionOutcome(LoadEvent.REFUSED, None, alias_effects)
         if message.error is not None or opened_id is None:
             try:
                 refusal = handover_lines.encode_refusal(id, line)
             except (ValueError, KeyError):
                 refusal = jsonrpc.encode_error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
-            return NewSession(LoadEvent.REFUSED, refusal, [])
+            return NewSessionOutcome(LoadEvent.REFUSED, refusal, [])
         self._aliases.add(load.session_id, opened_id)
         self._handovers.begin_handover(load.session_id, opened_id)
         answer = handover_lines.encode_answer(id, message.result)
-        return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session_id, opened_id))
+        return NewSessionOutcome(LoadEvent.AGREED, answer, self.make_alias_effects(load.session_id, opened_id))
 
-    def keep_handover_record(self, load: Load, past_shown: PastShown) -> None:
+    def keep_handover_record(self, load: Load, past_chosen: PastChosen) -> None:
         """Keep the record that the next prompt carries."""
-        if self._session_entries.sessions.is_deleted(load.session_id):
+        if self._session_tracker.sessions.is_deleted(load.session_id):
             return
-        if load.catches_up and past_shown.handover_record:
-            self._aliases.watch(load.session_id)  # from now on, its lines are looked at one by one
+        if load.agent_must_catch_up and past_chosen.handover_record:
+            self._aliases.require_parsing(load.session_id)  # from now on, its lines are looked at one by one
             self._handovers.begin_catching_up(load.session_id)
-        if load.returns_to is not None and not load.opens_anew and past_shown.handover_record:
-            self._handovers.begin_handover(load.session_id, load.returns_to)
-        if load.opens_anew or past_shown.handover_record:
-            self._handovers.keep_handover_record(load.session_id, past_shown.handover_record, past_shown.attached)
+        if load.retried_id is not None and not load.opens_new_session and past_chosen.handover_record:
+            self._handovers.begin_handover(load.session_id, load.retried_id)
+        if load.opens_new_session or past_chosen.handover_record:
+            self._handovers.keep_handover_record(
+                load.session_id, past_chosen.handover_record, past_chosen.attached_blocks
+            )
 
-    def send_prompt_again(self, load: Load) -> list[Effect]:
+    def resend_prompt(self, load: Load) -> list[Effect]:
         """The new session is open: the prompt that was refused, if it was for one, and what has cancelled it since."""
         if load.refused_prompt is None:
             return []
         prompt, _ = load.refused_prompt
         line = self._handovers.add_handover_record(prompt.raw + b"\n", prompt, load.session_id)
-        lines = [line, *self._handovers.end_sending_again(load.session_id)]
+        lines = [line, *self._handovers.end_resending(load.session_id)]
         return [
             Forward(Peer.AGENT, self._aliases.rewrite_for_agent(each, jsonrpc.read_message(each))) for each in lines
         ]

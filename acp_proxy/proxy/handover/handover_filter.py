@@ -7,7 +7,7 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.handover.handovers import Handovers
-from acp_proxy.proxy.load.load_buffers import HELD_LIMIT
+from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
 from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.tracked_sessions import TrackedSessions
@@ -32,7 +32,7 @@ class HandoverFilter:
         self._open_requests = open_requests
         self._sessions = sessions
         self._loads = loads
-        self._unnamed_session_updates = UnnamedSessionUpdates()
+        self._unidentified_updates = UnidentifiedSessionUpdates()
 
     def filter(self, line: bytes, message: Message) -> VisibleLines:
         """The lines that the client may see now: this one or a part of it, after what was held and is none of these.
@@ -43,36 +43,36 @@ class HandoverFilter:
             lines = self._filter_update(line, message, acp.session_id(message.params))
             return [(each, message if each is line else jsonrpc.read_message(each)) for each in lines]
         # Another message about the session ends what only began like a record.
-        held_lines = self._take_partial_record(message) if self._handovers.holds_partial_handover_records else []
+        held_lines = self._take_partial_lines(message) if self._handovers.holds_partial_lines else []
         return [*((each, jsonrpc.read_message(each)) for each in held_lines), (line, message)]
 
-    def take_unnamed(self) -> list[bytes]:
+    def take_unidentified(self) -> list[bytes]:
         """The updates that waited until the session that the agent has opened for acp-proxy had a name, and still must
         be filtered."""
-        return self._unnamed_session_updates.take(self._aliases)
+        return self._unidentified_updates.take(self._aliases)
 
-    def take_partial_records(self) -> VisibleLines:
+    def take_all_partial_lines(self) -> VisibleLines:
         """What began like a record, since the agent has ended."""
-        lines = self._handovers.take_partial_handover_records()
+        lines = self._handovers.take_all_partial_lines()
         return [(line, jsonrpc.read_message(line)) for line in lines]
 
-    def _take_partial_record(self, message: Message) -> list[bytes]:
+    def _take_partial_lines(self, message: Message) -> list[bytes]:
         session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
         open_request = self._open_requests.find(Peer.CLIENT, message.id) if isinstance(message, Response) else None
         if open_request is not None:
             session_id = open_request.session_id
-        return self._handovers.take_partial_handover_record(session_id) if session_id is not None else []
+        return self._handovers.take_partial_lines(session_id) if session_id is not None else []
 
     def _filter_update(self, line: bytes, message: Notification, session_id: str | None) -> list[bytes]:
         if session_id is not None and self._may_be_opened_for_us(session_id):
             # If the client has asked for a session too, this may be that one, and the update passes.
-            is_clients = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-            lines = self._unnamed_session_updates.hold(line, is_with_client=is_clients)
+            is_clients = self._open_requests.has_request(Peer.CLIENT, acp.NEW, acp.FORK)
+            lines = self._unidentified_updates.hold(line, is_with_client=is_clients)
             if not is_clients:
                 return lines
         if session_id is None:
             return [line]
-        if session_id in self._handovers.unwanted:
+        if session_id in self._handovers.unwanted_ids:
             return []
         if session_id not in self._sessions:  # it may be a fork, before the agent names that
             for parent in self._open_requests.list_session_ids(Peer.CLIENT, (acp.FORK,)):
@@ -84,12 +84,12 @@ class HandoverFilter:
     def _may_be_opened_for_us(self, session_id: str) -> bool:
         """Whether this may be the session that the agent opens for a handover, and whose id only its answer will say.
         The client does not know that id, so it must not see the updates before that."""
-        if not self._handovers.is_asking:
+        if not self._handovers.awaits_new_session:
             return False
-        return session_id not in self._sessions and not self._loads.has_current_load(session_id)
+        return session_id not in self._sessions and not self._loads.has_load_for_updates(session_id)
 
 
-class UnnamedSessionUpdates:
+class UnidentifiedSessionUpdates:
     """Holds updates of unknown sessions while the agent opens one for acp-proxy, until its answer names it."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class UnnamedSessionUpdates:
 
         ``is_with_client``: the client gets this update anyway, since it may have opened the session itself.
         """
-        if self._size + len(line) <= HELD_LIMIT:
+        if self._size + len(line) <= HELD_BYTES_LIMIT:
             self._size += len(line)
             self._lines.append((line, is_with_client))
             return []
@@ -114,4 +114,4 @@ class UnnamedSessionUpdates:
         """The updates still to decide on, after the agent's answer: all but those that the client has, unless they
         belong to the session opened for acp-proxy. None is held from now on."""
         lines, self._lines, self._size = self._lines, [], 0
-        return [line for line, is_with_client in lines if not is_with_client or aliases.is_renamed(line)]
+        return [line for line, is_with_client in lines if not is_with_client or aliases.names_alias(line)]

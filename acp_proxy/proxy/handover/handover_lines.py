@@ -31,7 +31,7 @@ def wants_login(error: object) -> bool:
     return acp.member(error, "code") == _LOGIN_REQUIRED
 
 
-def says_unknown(error: object, session_id: str | None = None) -> bool:
+def says_session_unknown(error: object, session_id: str | None = None) -> bool:
     """Whether an error says that the agent does not know the session.
 
     ``session_id``: if given, an error for invalid parameters that names this id counts too.
@@ -46,7 +46,7 @@ def says_unknown(error: object, session_id: str | None = None) -> bool:
     return names_session or _UNKNOWN_SESSION_TEXT.search(words) is not None
 
 
-def is_command(blocks: object) -> bool:
+def is_slash_command(blocks: object) -> bool:
     """Whether a prompt is a slash command, which goes out unchanged. ``blocks``: the prompt's content blocks."""
     first = blocks[0] if isinstance(blocks, list) and blocks else None
     return (acp.text(first, "text") or "").lstrip().startswith("/")
@@ -108,7 +108,7 @@ def with_handover_record(line: bytes, handover_record: str, attached: Sequence[b
     )
 
 
-def without_title(line: bytes) -> bytes | None:
+def without_handover_title(line: bytes) -> bytes | None:
     """A ``session_info_update`` without a title that the agent has made from a record, in whichever process it got
     that; None if it says nothing else. Other lines are returned unchanged."""
     if update_kinds.SESSION_INFO_BYTES not in line:

@@ -5,8 +5,8 @@ A record waits until a prompt that carried it is answered with a result. Until t
 handover, so the next process that opens the session hands it over again. If the agent loads a session and then refuses
 its first prompt because it does not know the session, that prompt is sent again in a new one.
 
-``handover_lines`` reads and makes the lines for that. ``replay/handover_record.py`` makes the record, of the texts in
-``transcript/handover_record_text.py``.
+``handover_lines`` reads and makes the lines for that. ``transcript_replay/handover_record.py`` makes the record, of the
+texts in ``transcript/handover_record_text.py``.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.handover import handover_lines
+from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.load_buffers import HELD_LIMIT
 from acp_proxy.transcript.handover_record_text import HandoverRecordProgress
 
 HANDOVER_LIMIT = 1000
@@ -31,7 +31,7 @@ RESENT_LIMIT = 1024 * 1024
 """The most bytes of a prompt that can be sent again. The agent's refusal of a longer one passes."""
 
 
-class RepeatedHandoverRecord:
+class HandoverRecordMatcher:
     """Finds what an agent repeats of a record that it was given.
 
     It is known by its form, since one of an earlier process can only be known by that: every line of it is one that
@@ -42,18 +42,18 @@ class RepeatedHandoverRecord:
 
     def __init__(self, attached: Sequence[bytes] | None) -> None:
         """``attached``: the blocks that followed it; None: it is of an earlier process, and they are not known."""
-        self.is_of_this_process = attached is not None
-        self._matched = HandoverRecordProgress()
+        self.is_from_this_process = attached is not None
+        self._progress = HandoverRecordProgress()
         self._attached = [_identify_content(jsonrpc.parse(block)) for block in attached or ()]
         self._expected: list[tuple[object, ...]] = []
         """What is attached and may follow, since the record was repeated."""
-        self._next_attached = 0
+        self._attached_left = 0
         """How many blocks were attached to a record of an earlier process. Nothing may come between."""
         self._has_just_ended = False
 
     def continues(self, text: str) -> bool:
         """Whether the text of a user chunk goes on with the record, after those given to ``remove_from_chunk``."""
-        return self._matched.read(text) is not None
+        return self._progress.read(text) is not None
 
     def remove_from_chunk(self, text: str) -> str | None:
         """The text of a user chunk without the record; None: all of it is the record's if the rest of that follows.
@@ -62,56 +62,56 @@ class RepeatedHandoverRecord:
         """
         if self._has_just_ended:  # the empty line between the record and the user's words
             text = text.lstrip("\n")
-        self.end_attached()
-        progress = self._matched.read(text)
+        self.stop_expecting_attached()
+        progress = self._progress.read(text)
         if progress is not None and progress.end is None:
-            self._matched = progress
+            self._progress = progress
             return None
         self.start_over()
         return self._take_rest(progress, text) if progress is not None else text
 
     def start_over(self) -> None:
         """What came only began like the record, which may still come."""
-        self._matched = HandoverRecordProgress()
+        self._progress = HandoverRecordProgress()
 
     def remove_from_message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
-        self.end_attached()
+        self.stop_expecting_attached()
         progress = HandoverRecordProgress().read(text)
         return self._take_rest(progress, text) if progress is not None and progress.end is not None else text
 
-    def is_attached(self, block: object) -> bool:
+    def take_attached(self, block: object) -> bool:
         """Whether the content of a user chunk repeats what was attached to the record, after that. Each is repeated
         once."""
-        if self._next_attached and acp.text(block, "type") != "text":
-            self._next_attached -= 1
+        if self._attached_left and acp.text(block, "type") != "text":
+            self._attached_left -= 1
             return True
         if (content := _identify_content(block)) not in self._expected:
             return False
         self._expected.remove(content)
         return True
 
-    def end_attached(self) -> None:
+    def stop_expecting_attached(self) -> None:
         """Something else comes than what is attached to the record of an earlier process."""
-        self._next_attached, self._has_just_ended = 0, False
+        self._attached_left, self._has_just_ended = 0, False
 
     def _take_rest(self, progress: HandoverRecordProgress, text: str) -> str:
         remaining = text[progress.end :].lstrip()
         self._expected = self._attached.copy()
         self._has_just_ended = not remaining
-        if not self.is_of_this_process and not remaining:
-            self._next_attached = progress.attached
+        if not self.is_from_this_process and not remaining:
+            self._attached_left = progress.attached
         return remaining
 
 
-class CarriedHandoverRecord(NamedTuple):
+class PendingHandoverRecord(NamedTuple):
     """A record that a session's next prompt carries. ``attached``: the blocks that follow it."""
 
     text: str
     attached: Sequence[bytes] = ()
 
 
-class DeliveredHandoverRecord(NamedTuple):
+class CompletedHandover(NamedTuple):
     """A record that the agent has got. ``new_id``: its id of the session's new one; None: its own has caught up."""
 
     new_id: str | None
@@ -121,16 +121,16 @@ class SessionHandover:
     """What belongs to the handovers of one session."""
 
     def __init__(self) -> None:
-        self.carried: CarriedHandoverRecord | None = None
+        self.pending_record: PendingHandoverRecord | None = None
         """The record that the next prompt carries."""
-        self.carriers: dict[RequestId, bool] = {}
+        self.carrying_prompts: dict[RequestId, bool] = {}
         """The unanswered prompts that carry it, each with whether the client has cancelled it. Some agents never answer
         cancelled ones, and may forget the record."""
         self.awaits_record = False
         """The agent's session has not got its record yet."""
         self.new_id: str | None = None
         """The agent's id of the new session that awaits it; None: the agent's own session only catches up."""
-        self.repeated: RepeatedHandoverRecord | None = None
+        self.matcher: HandoverRecordMatcher | None = None
         """The record that the agent was given and may repeat."""
         self.partial_lines: list[bytes] = []
         """The agent's last lines, if together they are a beginning of that record."""
@@ -143,7 +143,7 @@ class Handovers:
     forgotten."""
 
     def __init__(self) -> None:
-        self.unwanted: set[str] = set()
+        self.unwanted_ids: set[str] = set()
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
         self._sessions: defaultdict[str, SessionHandover] = defaultdict(SessionHandover)
         """Those whose record was kept last come last."""
@@ -160,16 +160,16 @@ class Handovers:
     # --- a new session
 
     @property
-    def is_asking(self) -> bool:
+    def awaits_new_session(self) -> bool:
         """Whether the agent was asked for a new session and has not answered."""
         return bool(self._asked_loads)
 
     @property
-    def are_too_many(self) -> bool:
+    def is_full(self) -> bool:
         """Whether this process cannot hand over any more sessions."""
         return self._asked_count == HANDOVER_LIMIT
 
-    def ask(self, load: Load) -> Effect:
+    def ask_for_new_session(self, load: Load) -> Effect:
         """Ask the agent for a new session. Raises ValueError, KeyError if the load's parameters are not an object."""
         self._asked_count += 1
         id = RequestId(f'"{own_messages.OWN_IDS}{self._asked_count}"')
@@ -177,24 +177,24 @@ class Handovers:
         self._asked_loads[id] = load
         return Forward(Peer.AGENT, line, is_own=True)
 
-    def take_asked(self, id: RequestId | None) -> Load | None:
+    def take_load_asked_for(self, id: RequestId | None) -> Load | None:
         """The load for which acp-proxy sent this request, or None. The request counts as answered from now on."""
         return self._asked_loads.pop(id, None) if id is not None else None
 
-    def forget_asked(self) -> None:
+    def forget_asked_loads(self) -> None:
         """The agent has ended, and its answers will not come."""
         self._asked_loads.clear()
 
-    def take_partial_handover_records(self) -> list[bytes]:
+    def take_all_partial_lines(self) -> list[bytes]:
         """The lines of all sessions that only began like a record. None is held from now on."""
         for session in self._sessions.values():
-            session.repeated = None
-        return [line for session_id in self._sessions for line in self.take_partial_handover_record(session_id)]
+            session.matcher = None
+        return [line for session_id in self._sessions for line in self.take_partial_lines(session_id)]
 
     def begin_handover(self, session_id: str, agent_id: str) -> None:
         """The session continues in another one of the agent, which awaits its record. ``agent_id``: its id."""
         session = self._sessions[session_id]
-        session.awaits_record, session.new_id, session.carriers = True, agent_id, {}
+        session.awaits_record, session.new_id, session.carrying_prompts = True, agent_id, {}
 
     def begin_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
@@ -213,24 +213,26 @@ class Handovers:
         ``attached``: blocks that follow it. If too many bytes of them wait, those of the oldest record are dropped.
         """
         session = self._sessions.pop(session_id, SessionHandover())
-        session.carried = CarriedHandoverRecord(handover_record, attached)
+        session.pending_record = PendingHandoverRecord(handover_record, attached)
         self._sessions[session_id] = session
-        carried_records = [(other, other.carried) for other in self._sessions.values() if other.carried is not None]
+        carried_records = [
+            (other, other.pending_record) for other in self._sessions.values() if other.pending_record is not None
+        ]
         waiting_size = sum(len(block) for _, carried in carried_records for block in carried.attached)
         for other, carried in carried_records:
             if waiting_size <= ATTACHED_LIMIT:
                 break
-            other.carried = CarriedHandoverRecord(carried.text)
+            other.pending_record = PendingHandoverRecord(carried.text)
             waiting_size -= sum(map(len, carried.attached))
 
-    def keeps_handover_record(self, session_id: str) -> bool:
+    def has_pending_record(self, session_id: str) -> bool:
         """Whether the session's next prompt will carry a record that says something."""
         session = self._sessions.get(session_id)
-        return session is not None and session.carried is not None and bool(session.carried.text)
+        return session is not None and session.pending_record is not None and bool(session.pending_record.text)
 
     def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
-        self.take_partial_handover_record(session_id)
+        self.take_partial_lines(session_id)
         self._sessions.pop(session_id, None)
         self._first_prompts.pop(session_id, None)
         self._resent_prompts.pop(session_id, None)
@@ -239,45 +241,45 @@ class Handovers:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
         session = self._sessions.get(session_id)
-        if session is None or session.carried is None or not all(session.carriers.values()):
+        if session is None or session.pending_record is None or not all(session.carrying_prompts.values()):
             return line
-        text, attached = session.carried
-        if text and handover_lines.is_command(acp.member(prompt.params, "prompt")):
+        text, attached = session.pending_record
+        if text and handover_lines.is_slash_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
             if text:
                 line = handover_lines.with_handover_record(line, text, attached)
-                session.repeated, session.was_given_record = RepeatedHandoverRecord(attached), True
-            session.carriers[prompt.id] = False
+                session.matcher, session.was_given_record = HandoverRecordMatcher(attached), True
+            session.carrying_prompts[prompt.id] = False
         return line
 
-    def cancel_turn(self, session_id: str, line: bytes) -> None:
+    def handle_turn_cancel(self, session_id: str, line: bytes) -> None:
         """The client cancels the session's turn, so its next prompt carries the record again. ``line``: the
         ``session/cancel``, which follows a prompt that is sent again."""
         if (session := self._sessions.get(session_id)) is not None:
-            session.carriers = dict.fromkeys(session.carriers, True)
+            session.carrying_prompts = dict.fromkeys(session.carrying_prompts, True)
         if session_id in self._resent_prompts:
             self._resent_prompts[session_id][1][acp.CANCEL] = line
 
-    def take_delivered(
-        self, session_id: str, prompt: RequestId | None, *, succeeded: bool
-    ) -> DeliveredHandoverRecord | None:
+    def take_completed(
+        self, session_id: str, prompt_id: RequestId | None, *, succeeded: bool
+    ) -> CompletedHandover | None:
         """A turn has ended, with the answer to ``prompt``; None: that of the session's oldest prompts, without one.
         Returns the record that it has delivered with that, if there is one."""
         session = self._sessions.get(session_id)
-        carriers = session.carriers if session is not None else {}
-        prompt = prompt or next(iter(carriers), None)
-        if session is None or prompt is None or carriers.pop(prompt, None) is None or not succeeded:
+        carrying_prompts = session.carrying_prompts if session is not None else {}
+        prompt_id = prompt_id or next(iter(carrying_prompts), None)
+        if session is None or prompt_id is None or carrying_prompts.pop(prompt_id, None) is None or not succeeded:
             return None
-        session.carried = None
+        session.pending_record = None
         if not session.awaits_record:
             return None
         session.awaits_record = False
-        return DeliveredHandoverRecord(session.new_id)
+        return CompletedHandover(session.new_id)
 
     def may_repeat_handover_record(self, session_id: str) -> bool:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
-        return session_id in self._sessions and self._sessions[session_id].repeated is not None
+        return session_id in self._sessions and self._sessions[session_id].matcher is not None
 
     def expect_handover_record(self, session_id: str, *, handed_over_again: bool) -> None:
         """Another process gave the agent a record of this session, which a replay may contain.
@@ -286,8 +288,8 @@ class Handovers:
         knows by its text is not in the agent's session.
         """
         session = self._sessions[session_id]
-        if handed_over_again or session.repeated is None:
-            session.repeated = RepeatedHandoverRecord(None)
+        if handed_over_again or session.matcher is None:
+            session.matcher = HandoverRecordMatcher(None)
         session.was_given_record = True
 
     def expect_handover_record_of_fork(self, fork: str, parent: str) -> bool:
@@ -298,20 +300,20 @@ class Handovers:
             self.expect_handover_record(fork, handed_over_again=False)
         return was_given_record
 
-    def stop_expecting_handover_record(self, session_id: str) -> None:
+    def stop_expecting_earlier_record(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""
         session = self._sessions.get(session_id)
-        if session is None or session.repeated is None or session.partial_lines:
+        if session is None or session.matcher is None or session.partial_lines:
             return
-        if not session.repeated.is_of_this_process:
-            session.repeated = None
+        if not session.matcher.is_from_this_process:
+            session.matcher = None
 
     @property
-    def holds_partial_handover_records(self) -> bool:
+    def holds_partial_lines(self) -> bool:
         """Whether lines wait since they may begin a record."""
         return self._partial_size > 0
 
-    def take_partial_handover_record(self, session_id: str) -> list[bytes]:
+    def take_partial_lines(self, session_id: str) -> list[bytes]:
         """The agent's lines that only began like the session's record."""
         if (session := self._sessions.get(session_id)) is None:
             return []
@@ -322,34 +324,34 @@ class Handovers:
     def remove_handover_record(self, session_id: str, line: bytes, message: Notification) -> list[bytes]:
         """An update without what it repeats of the record, after lines that only began like that.
 
-        While the agent's user chunks are a beginning of the record, they wait: ``take_partial_handover_record`` has
+        While the agent's user chunks are a beginning of the record, they wait: ``take_partial_lines`` has
         them.
         """
         session = self._sessions[session_id]
-        if (repeated := session.repeated) is None:
+        if (repeated := session.matcher) is None:
             return [line]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
         taken_lines: list[bytes] = []
         if kind != update_kinds.USER_CHUNK:
-            repeated.end_attached()
+            repeated.stop_expecting_attached()
         if text is None or not repeated.continues(text):
             repeated.start_over()
-            taken_lines = self.take_partial_handover_record(session_id)
+            taken_lines = self.take_partial_lines(session_id)
         if text is None:
-            is_left_out = kind == update_kinds.USER_CHUNK and repeated.is_attached(content)
+            is_left_out = kind == update_kinds.USER_CHUNK and repeated.take_attached(content)
             return taken_lines if is_left_out else [*taken_lines, *_remove_from_whole(line, kind, repeated)]
         if (words := repeated.remove_from_chunk(text)) == text:
             return [*taken_lines, line]
         if words is not None:
-            self.take_partial_handover_record(session_id)  # the record
+            self.take_partial_lines(session_id)  # the record
             return [*taken_lines, *_replace_text(line, words)]
         session.partial_lines.append(line)
         self._partial_size += len(line)
-        if self._partial_size > HELD_LIMIT:
+        if self._partial_size > HELD_BYTES_LIMIT:
             repeated.start_over()
-            taken_lines += self.take_partial_handover_record(session_id)
+            taken_lines += self.take_partial_lines(session_id)
         return taken_lines
 
     # --- a prompt sent again
@@ -357,10 +359,12 @@ class Handovers:
     def keep_first_prompt(self, load: Load, prompt: Request) -> None:
         """Remember the first prompt after a load, to send it again if the agent does not know the session."""
         # Without a transcript to compare with, there is none to hand over.
-        if load.may_compare and not load.opens_anew and len(prompt.raw) <= RESENT_LIMIT:
+        if load.has_comparable_transcript and not load.opens_new_session and len(prompt.raw) <= RESENT_LIMIT:
             self._first_prompts[load.session_id] = load, prompt
 
-    def take_refused_prompt(self, session_id: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
+    def take_prompt_to_resend(
+        self, session_id: str, prompt_id: RequestId, error: object
+    ) -> tuple[Load, Request] | None:
         """The load and the prompt to send again; None if this answer does not say that the session is unknown.
 
         ``error``: of the prompt's answer. Forgets the prompt.
@@ -368,34 +372,34 @@ class Handovers:
         first_prompt = self._first_prompts.pop(session_id, None)
         if (
             first_prompt is None
-            or first_prompt[1].id != prompt
+            or first_prompt[1].id != prompt_id
             or error is None
-            or not handover_lines.says_unknown(error, session_id)
+            or not handover_lines.says_session_unknown(error, session_id)
         ):
             return None
         if session_id in self._sessions:
-            self._sessions[session_id].carriers.pop(prompt, None)
+            self._sessions[session_id].carrying_prompts.pop(prompt_id, None)
         return first_prompt
 
-    def begin_sending_again(self, session_id: str, prompt: RequestId) -> None:
+    def begin_resending(self, session_id: str, prompt: RequestId) -> None:
         """This prompt was refused, and is sent again once a new session is open."""
         self._resent_prompts[session_id] = prompt, {}
 
-    def cancel_request(self, id: RequestId | None, line: bytes) -> None:
+    def handle_request_cancel(self, id: RequestId | None, line: bytes) -> None:
         """The client cancels a request. ``line``: the ``$/cancel_request``, which follows a prompt sent again."""
         for prompt, cancels in self._resent_prompts.values():
             if prompt == id:
                 cancels[acp.CANCEL_REQUEST] = line
 
-    def end_sending_again(self, session_id: str) -> list[bytes]:
+    def end_resending(self, session_id: str) -> list[bytes]:
         """The prompt is sent now, or will not be. Returns the lines of the cancels that follow it then."""
         _, cancels = self._resent_prompts.pop(session_id, (None, {}))
         if acp.CANCEL in cancels and (session := self._sessions.get(session_id)) is not None:
-            session.carriers = dict.fromkeys(session.carriers, True)
+            session.carrying_prompts = dict.fromkeys(session.carrying_prompts, True)
         return list(cancels.values())
 
 
-def _remove_from_whole(line: bytes, kind: str | None, repeated: RepeatedHandoverRecord) -> list[bytes]:
+def _remove_from_whole(line: bytes, kind: str | None, repeated: HandoverRecordMatcher) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
     if kind != update_kinds.USER_MESSAGE:
         return [line]
@@ -413,7 +417,7 @@ def _replace_text(line: bytes, words: str) -> list[bytes]:
         return [line]
 
 
-def _remove_from_blocks(line: bytes, repeated: RepeatedHandoverRecord) -> bytes | None:
+def _remove_from_blocks(line: bytes, repeated: HandoverRecordMatcher) -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     content = json_splice.find_span(text, "params", "update", "content")
@@ -428,8 +432,8 @@ def _remove_from_blocks(line: bytes, repeated: RepeatedHandoverRecord) -> bytes 
     )
 
 
-def _remove_from_block(block: str, repeated: RepeatedHandoverRecord) -> str | None:
-    if repeated.is_attached(jsonrpc.parse_leniently(json_splice.encode(block))):
+def _remove_from_block(block: str, repeated: HandoverRecordMatcher) -> str | None:
+    if repeated.take_attached(jsonrpc.parse_leniently(json_splice.encode(block))):
         return None
     words = acp.text(jsonrpc.parse_leniently(json_splice.encode(block)), "text") or ""
     remaining = repeated.remove_from_message(words)

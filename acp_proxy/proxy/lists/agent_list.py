@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE, Answerers
+from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE, Services
 from acp_proxy.proxy.effects import AmendList, Effect, Forward
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.lists import jetbrains_index, list_lines
 from acp_proxy.proxy.lists.list_lines import EXCLUDE, ONLY
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_entries import SessionEntries
+from acp_proxy.proxy.session_tracker import SessionTracker
 
 PAGE_LIMIT = 100
 """The most pages that are read for one request. The client asks for more if it wants."""
@@ -26,16 +26,16 @@ REQUEST_LIMIT = 64
 """The most pages that acp-proxy asks for at once. An editor has one list."""
 LISTED_LIMIT = 4 * 1024 * 1024
 """The most bytes of ids that the agent has listed: more than ten thousand sessions."""
-_ENTRY_OVERHEAD = 256
+_ID_OVERHEAD = 256
 
 
 class AgentList:
     """The list of one connection's agent."""
 
-    def __init__(self, answerers: Answerers, open_requests: OpenRequests, session_entries: SessionEntries) -> None:
-        self._answerers = answerers
+    def __init__(self, services: Services, open_requests: OpenRequests, session_tracker: SessionTracker) -> None:
+        self._services = services
         self._open_requests = open_requests
-        self._session_entries = session_entries
+        self._session_tracker = session_tracker
         self._request_count = 0
         self._emptied_pages: dict[RequestId, AmendList] = {}
         """By the id of acp-proxy's own ``session/list``: the emptied page before the one that was asked for."""
@@ -43,50 +43,50 @@ class AgentList:
         """The ids that the agent's list has named, newest last."""
         self._listed_size = 0
 
-    def serve(self, line: bytes, request: Request) -> list[Effect] | None:
+    def adapt_request(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a ``session/list`` for which more is read than the client asked; None for all other requests.
         Raises InvalidParams."""
-        served_here, has_index = self._answerers.served_here, self._answerers.amends_index
+        served_here, has_index = self._services.served_here, self._services.amends_agent_index
         has_archive = ARCHIVE in served_here
         if request.method != acp.LIST or LIST in served_here or not (has_archive or has_index):
             return None
         if has_archive:
             list_lines.read_archive_filter(request.params)
-        self._open_requests.add(Peer.CLIENT, request, None, keeps_raw=True)
+        self._open_requests.add(Peer.CLIENT, request, None, keeps_all=True)
         is_draft = has_archive and isinstance(request.params, dict) and "archived" in request.params
-        if is_draft or (has_index and jetbrains_index.read_archive_filter(request.params) == ONLY):
+        if is_draft or (has_index and jetbrains_index.read_index_archive_filter(request.params) == ONLY):
             with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes
                 line = self._make_request(request, request.id)
         return [Forward(Peer.AGENT, line)]
 
-    def amend_page(self, line: bytes, request: Request, result: object) -> AmendList:
+    def handle_page(self, line: bytes, request: Request, result: object) -> AmendList:
         """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
         self._remember_listed(result)
-        answerers = self._answerers
+        services = self._services
         joins = acp.text(request.params, "cursor") is None
         page = AmendList(
             line,
-            fills_titles=answerers.gives_titles,
-            joins_rows=joins,
-            lists_foreign=answerers.opens_foreign,
+            fills_titles=services.fills_titles,
+            adds_our_rows=joins,
+            lists_other_agents=services.opens_other_agents_sessions,
             cwd=acp.text(request.params, "cwd"),
-            supports_directories=answerers.supports_directories,
+            supports_directories=services.supports_directories,
         )
-        if answerers.amends_index:
+        if services.amends_agent_index:
             return replace(
                 page,
-                archived=jetbrains_index.read_archive_filter(request.params),
+                archive_filter=jetbrains_index.read_index_archive_filter(request.params),
                 client_request=request,
-                is_of_index=True,
+                is_of_agent_index=True,
             )
-        if ARCHIVE not in answerers.served_here:
+        if ARCHIVE not in services.served_here:
             return page
-        return replace(page, archived=acp.text(request.params, "archived") or EXCLUDE, client_request=request)
+        return replace(page, archive_filter=acp.text(request.params, "archived") or EXCLUDE, client_request=request)
 
     def ask_next_page(self, event: PageEmptied) -> list[Effect]:
         """Ask the agent for the next page; after many, send the empty one."""
-        page = event.page
-        if page.client_request is None or page.pages >= PAGE_LIMIT or len(self._emptied_pages) >= REQUEST_LIMIT:
+        page = event.amendment
+        if page.client_request is None or page.pages_read >= PAGE_LIMIT or len(self._emptied_pages) >= REQUEST_LIMIT:
             return [Forward(Peer.CLIENT, event.line)]
         self._request_count += 1
         id = RequestId(f'"{own_messages.OWN_IDS}list-{self._request_count}"')
@@ -97,7 +97,7 @@ class AgentList:
         self._emptied_pages[id] = page
         return [Forward(Peer.AGENT, line, is_own=True)]
 
-    def handle_response(self, line: bytes, message: Response) -> list[Effect] | None:
+    def handle_own_answer(self, line: bytes, message: Response) -> list[Effect] | None:
         """The effects of the agent's answer to a request of acp-proxy's for a page; None for all other answers."""
         page = self._emptied_pages.pop(message.id, None) if message.id is not None else None
         if page is None or page.client_request is None:
@@ -109,9 +109,13 @@ class AgentList:
                 own_messages.refuse(page.client_request.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")
             ]
         self._remember_listed(message.result)
-        return [replace(page, line=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)]
+        return [
+            replace(page, line=line, pages_read=page.pages_read + 1)
+            if message.error is None
+            else Forward(Peer.CLIENT, line)
+        ]
 
-    def end(self, reason: str) -> list[Effect]:
+    def handle_agent_end(self, reason: str) -> list[Effect]:
         """The agent has ended, and answers nothing more. ``reason``: the text of errors."""
         requests = [page.client_request for page in self._emptied_pages.values() if page.client_request is not None]
         self._emptied_pages.clear()
@@ -119,7 +123,7 @@ class AgentList:
 
     def agent_has(self, session_id: str) -> bool:
         """Whether the agent has this session: it has listed it, or the session was opened or named here."""
-        return session_id in self._listed or self._session_entries.sessions.exists_here(session_id)
+        return session_id in self._listed or self._session_tracker.sessions.is_tracked(session_id)
 
     def _make_request(self, request: Request, id: RequestId, cursor: str | None = None) -> bytes:
         """A client's ``session/list`` as the agent gets it: without ``archived``, with this id, and with another cursor
@@ -133,19 +137,19 @@ class AgentList:
             members["cursor"] = jsonrpc.dump(cursor).decode()
         params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in members.items())
         text = f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.LIST}","params":{{{params}}}}}\n'
-        if self._answerers.amends_index and jetbrains_index.read_archive_filter(request.params) == ONLY:
-            text = jetbrains_index.ask_for_all(text, json_splice.find_members(text)["params"])
+        if self._services.amends_agent_index and jetbrains_index.read_index_archive_filter(request.params) == ONLY:
+            text = jetbrains_index.with_archive_filter_all(text, json_splice.find_members(text)["params"])
         return json_splice.encode(text)
 
     def _remember_listed(self, result: object) -> None:
         """Remember the sessions of a page, if acp-proxy serves what the client may ask about them."""
-        if {TITLE, ARCHIVE, STATUS}.isdisjoint(self._answerers.served_here):
+        if {TITLE, ARCHIVE, STATUS}.isdisjoint(self._services.served_here):
             return
         sessions = acp.member(result, "sessions")
         for item in sessions if isinstance(sessions, list) else []:
             if (session_id := acp.session_id(item)) is not None and session_id not in self._listed:
                 self._listed[session_id] = None
-                self._listed_size += _ENTRY_OVERHEAD + len(session_id)
+                self._listed_size += _ID_OVERHEAD + len(session_id)
         while self._listed_size > LISTED_LIMIT:
             oldest, _ = self._listed.popitem(last=False)
-            self._listed_size -= _ENTRY_OVERHEAD + len(oldest)
+            self._listed_size -= _ID_OVERHEAD + len(oldest)

@@ -1,9 +1,9 @@
 """Follows an agent's own index of its sessions, an extension for JetBrains' editors.
 
 A client that declares ``sessionIndex`` renames and archives sessions in the agent, looks them up by id, and subscribes
-to changes of their list. ``METHODS`` says which of these methods acp-proxy reads, and what it does: what the client
-changes there goes into the store too, and rows are amended as those of ``session/list`` are. It only heeds what the
-agent offers this client; everything else passes.
+to changes of their list. ``INDEX_METHODS`` says which of these methods acp-proxy reads, and what it does: what the
+client changes there goes into the store too, and rows are amended as those of ``session/list`` are. It only heeds what
+the agent offers this client; everything else passes.
 
 Sources: claude-agent-acp 0.101 and codex-acp 2.6; the drafts ``session/set_title`` and ``session/archive``.
 """
@@ -15,8 +15,8 @@ from msgspec import Struct
 from acp_proxy.protocol import acp, json_splice, proxy_ids
 from acp_proxy.protocol.jsonrpc import Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.capabilities import ARCHIVE, TITLE, Answerers
-from acp_proxy.proxy.effects import AmendList, Effect, FollowAgent, Forward, SetArchived, SetTitle
+from acp_proxy.proxy.capabilities import ARCHIVE, TITLE, Services
+from acp_proxy.proxy.effects import AmendList, Effect, Forward, SetArchived, SetTitle, StoreAgentsChange
 from acp_proxy.proxy.lists.list_lines import EXCLUDE, INCLUDE, ONLY
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
@@ -31,28 +31,28 @@ _FILTERS = {"unarchived": EXCLUDE, "archived": ONLY, "all": INCLUDE}
 
 class IndexMethod(Struct, frozen=True):
     """What a method means here. ``part``: what the agent must offer. ``renames``: it gives a session the title in its
-    answer, or in its parameters. ``archives``: False: it unarchives a session. ``rows_member``: the member of the line
-    that has rows of sessions."""
+    answer, or in its parameters. ``sets_archived``: False: it unarchives a session. ``rows_member``: the member of the
+    line that has rows of sessions."""
 
     part: str
     renames: bool = False
-    archives: bool | None = None
+    sets_archived: bool | None = None
     rows_member: str | None = None
 
 
-METHODS = {
+INDEX_METHODS = {
     acp.INDEX_RENAME: IndexMethod(_RENAME, renames=True),
-    acp.INDEX_ARCHIVE: IndexMethod(_ARCHIVE, archives=True),
-    acp.INDEX_UNARCHIVE: IndexMethod(_ARCHIVE, archives=False),
+    acp.INDEX_ARCHIVE: IndexMethod(_ARCHIVE, sets_archived=True),
+    acp.INDEX_UNARCHIVE: IndexMethod(_ARCHIVE, sets_archived=False),
     acp.INDEX_LOOK_UP: IndexMethod(_LOOK_UP, rows_member="result"),
     acp.INDEX_CHANGES: IndexMethod(_SUBSCRIBE, rows_member="params"),
     acp.SET_TITLE: IndexMethod(TITLE, renames=True),
-    acp.ARCHIVE: IndexMethod(ARCHIVE, archives=True),
-    acp.UNARCHIVE: IndexMethod(ARCHIVE, archives=False),
+    acp.ARCHIVE: IndexMethod(ARCHIVE, sets_archived=True),
+    acp.UNARCHIVE: IndexMethod(ARCHIVE, sets_archived=False),
 }
 
 
-def find_offered_parts(client: object, agent: object) -> frozenset[str]:
+def find_index_capabilities(client: object, agent: object) -> frozenset[str]:
     """The parts of the index that the agent offers this client. ``client``, ``agent``: the parameters and the result of
     ``initialize``."""
     client_capabilities = acp.member(client, "clientCapabilities") or acp.member(client, "capabilities")
@@ -67,14 +67,14 @@ class AgentIndex:
 
     def __init__(
         self,
-        answerers: Answerers,
+        services: Services,
         open_requests: OpenRequests,
         aliases: Aliases,
         copy_ids: CopyIds,
         agent_has: Callable[[str], bool],
     ) -> None:
         """``agent_has``: whether the agent has a session."""
-        self._answerers = answerers
+        self._services = services
         self._open_requests = open_requests
         self._aliases = aliases
         self._copy_ids = copy_ids
@@ -83,77 +83,83 @@ class AgentIndex:
     def serve(self, request: Request) -> list[Effect] | None:
         """The effects of a change in the index of a session for which the agent has none yet; None for all other
         requests. Raises InvalidParams."""
-        method, session_id = METHODS.get(request.method), acp.session_id(request.params) or ""
-        if method is None or not (self._answerers.amends_index and method.part in self._answerers.index_parts):
+        method, session_id = INDEX_METHODS.get(request.method), acp.session_id(request.params) or ""
+        if method is None or not (
+            self._services.amends_agent_index and method.part in self._services.agent_index_capabilities
+        ):
             return None
         if not proxy_ids.is_proxy_id(session_id) or self._aliases.find_agent_id(session_id) is not None:
             return None
         agent_has_it = self._agent_has(session_id)
-        if method.archives is not None:
-            return [SetArchived(request.id, session_id, agent_has_it, method.archives)]
+        if method.sets_archived is not None:
+            return [SetArchived(request.id, session_id, agent_has_it, method.sets_archived)]
         title = clean(acp.required_text(request.params, "title"), AGENT_TITLE_LENGTH) if method.renames else None
         return [SetTitle(request.id, session_id, agent_has_it, title)] if title is not None else None
 
     def handle_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
-        """The agent's answer to one of ``METHODS``. ``answered``: the request."""
+        """The agent's answer to one of ``INDEX_METHODS``. ``answered``: the request."""
         request, session_id = answered.request, answered.session_id
         if session_id is not None:
             change = self._find_change(request, session_id, message.result)
             return [*([change] if change is not None else []), Forward(Peer.CLIENT, line)]
-        return [self.find_amendment(request.method, line, request.params) or Forward(Peer.CLIENT, line)]
+        return [self.make_amendment(request.method, line, request.params) or Forward(Peer.CLIENT, line)]
 
-    def _find_change(self, request: Request, session_id: str, result: object) -> FollowAgent | None:
+    def _find_change(self, request: Request, session_id: str, result: object) -> StoreAgentsChange | None:
         """The change that the agent has made in answering this request, if it is one."""
-        method = METHODS[request.method]
-        if not self._answerers.agent_serves(method.part):
+        method = INDEX_METHODS[request.method]
+        if not self._services.agent_serves(method.part):
             return None
         if method.renames:
             raw_title = acp.text(result, "title") or acp.text(request.params, "title")
             title = clean(raw_title, AGENT_TITLE_LENGTH) if raw_title is not None else None
-            return FollowAgent(session_id, title=title) if title is not None else None
-        return FollowAgent(session_id, is_archived=method.archives) if method.archives is not None else None
+            return StoreAgentsChange(session_id, title=title) if title is not None else None
+        return (
+            StoreAgentsChange(session_id, is_archived=method.sets_archived)
+            if method.sets_archived is not None
+            else None
+        )
 
-    def find_amendment(self, method_name: str, line: bytes, params: object = None) -> AmendList | None:
+    def make_amendment(self, method_name: str, line: bytes, params: object = None) -> AmendList | None:
         """What to do with a line of the agent that has rows of its index; None if that is not one. ``method_name``: its
         method, or that of the request that it answers. ``params``: the parameters of that request."""
-        answerers, method = self._answerers, METHODS.get(method_name)
+        services, method = self._services, INDEX_METHODS.get(method_name)
         if method is None or method.rows_member is None:
             return None
-        if not answerers.amends_index or method.part not in answerers.index_parts:
+        if not services.amends_agent_index or method.part not in services.agent_index_capabilities:
             return None
         return AmendList(
             line,
-            archived=INCLUDE,
-            fills_titles=answerers.gives_titles,
-            lists_foreign=answerers.opens_foreign,
-            supports_directories=answerers.supports_directories,
-            is_of_index=True,
-            list_member=method.rows_member,
-            renamed=self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES),
-            our_ids=self._copy_ids.our_ids,
+            archive_filter=INCLUDE,
+            fills_titles=services.fills_titles,
+            lists_other_agents=services.opens_other_agents_sessions,
+            supports_directories=services.supports_directories,
+            is_of_agent_index=True,
+            rows_member=method.rows_member,
+            retitled_ids=self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES),
+            our_ids_by_client_id=self._copy_ids.our_ids_by_client_id,
             requested_ids=tuple(acp.strings(params, "sessionIds")),
         )
 
 
-class IndexRows(Struct, frozen=True):
+class AgentIndexRows(Struct, frozen=True):
     """Which rows of the agent's index the client sees, and by which ids, if sessions continue in others of the agent.
 
-    ``aliases``: our ids of sessions by the agent's, oldest first. ``deleted``: the deleted sessions. ``client_ids``:
-    the ids by which the client knows sessions. A session has one row: the agent's latest, by our id, or by the agent's
-    if the client knows only that.
+    ``aliases``: our ids of sessions by the agent's, oldest first. ``deleted_ids``: the deleted sessions.
+    ``client_ids``: the ids by which the client knows sessions. A session has one row: the agent's latest, by our id, or
+    by the agent's if the client knows only that.
     """
 
     aliases: Mapping[str, str]
-    deleted: frozenset[str]
+    deleted_ids: frozenset[str]
     client_ids: frozenset[str]
 
     @property
-    def hidden(self) -> frozenset[str]:
+    def hidden_ids(self) -> frozenset[str]:
         """The agent's ids of rows that the client does not see."""
-        latest = {session_id: alias for alias, session_id in self.aliases.items() if session_id not in self.deleted}
-        return self.deleted | set(self.aliases.values()) | (self.aliases.keys() - set(latest.values()))
+        latest = {session_id: alias for alias, session_id in self.aliases.items() if session_id not in self.deleted_ids}
+        return self.deleted_ids | set(self.aliases.values()) | (self.aliases.keys() - set(latest.values()))
 
-    def find_client_id(self, id: str) -> str:
+    def choose_client_id(self, id: str) -> str:
         """The client's id of a session. ``id``: ours, or the agent's."""
         session_id = self.aliases.get(id, id)
         ids = [session_id, *(alias for alias, other in reversed([*self.aliases.items()]) if other == session_id)]
@@ -164,7 +170,7 @@ class IndexRows(Struct, frozen=True):
         continued = frozenset(self.aliases.values())
         sessions = ((id, self.aliases.get(id, id)) for id in ids)
         removed = (
-            id if session_id not in continued else self.find_client_id(id)
+            id if session_id not in continued else self.choose_client_id(id)
             for id, session_id in sessions
             if self._is_gone_for_good(session_id)
         )
@@ -173,32 +179,32 @@ class IndexRows(Struct, frozen=True):
     def find_missing(self, requested_ids: Iterable[str], row_ids: Iterable[str | None]) -> list[str]:
         """Our sessions of those that the client asked for which the agent has no row. ``row_ids``: the ids that it
         has."""
-        listed_ids = {self.aliases.get(id, id) for id in row_ids if id is not None and id not in self.hidden}
+        listed_ids = {self.aliases.get(id, id) for id in row_ids if id is not None and id not in self.hidden_ids}
         requested_sessions = dict.fromkeys(self.aliases.get(id, id) for id in requested_ids)
         aliased = frozenset(self.aliases.values())
         return [
             session_id
             for session_id in requested_sessions
             if (session_id in aliased or proxy_ids.is_proxy_id(session_id))
-            and session_id not in listed_ids | self.deleted
+            and session_id not in listed_ids | self.deleted_ids
         ]
 
     def _is_gone_for_good(self, session_id: str) -> bool:
-        return session_id in self.deleted or session_id not in self.aliases.values()
+        return session_id in self.deleted_ids or session_id not in self.aliases.values()
 
 
-def read_archive_filter(params: object) -> str:
+def read_index_archive_filter(params: object) -> str:
     """Which sessions a ``session/list`` wants by archive state."""
     return _FILTERS.get(acp.text(acp.member(_find_air_meta(params), "list"), "archived") or "", EXCLUDE)
 
 
-def ask_for_all(text: str, span: json_splice.Span) -> str:
+def with_archive_filter_all(text: str, span: json_splice.Span) -> str:
     """A ``session/list`` that wants all sessions, whatever their archive state. ``span``: of the parameters.
 
     Sessions that are archived here are not archived in the agent. Raises ValueError.
     """
     members = {"_meta": {"jetbrains": {"air": {"list": {"archived": "all"}}}}}
-    return json_splice.replace_spans(text, json_splice.set_members(text, span, members))
+    return json_splice.replace_spans(text, json_splice.list_member_changes(text, span, members))
 
 
 def _find_air_meta(value: object) -> object:

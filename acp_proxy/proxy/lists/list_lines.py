@@ -11,7 +11,7 @@ from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES, is_of_handover_re
 
 EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
 """Which sessions to list by archive state: all but archived ones, all, or only archived ones."""
-INDEX_MARK = "_meta", "jetbrains", "air", "archived"
+INDEX_ARCHIVED_PATH = "_meta", "jetbrains", "air", "archived"
 """Where a row of JetBrains' index says whether the agent has archived the session. Source: claude-agent-acp 0.101,
 codex-acp 2.6."""
 
@@ -27,36 +27,36 @@ def read_archive_filter(params: object) -> str:
 class ListChanges(Struct, frozen=True):
     """What is changed in the agent's list.
 
-    ``hidden``: the agent's ids of sessions to leave out. ``title_of``: returns the user's title of a session, or None;
-    omitted if the user gave no titles. ``generated_titles``: for sessions without another title. ``archived``: the
-    archived sessions, if each session must say whether it is archived; ``only_archived`` leaves all others out.
-    ``is_of_index``: the agent may say of other sessions too that they are archived (``INDEX_MARK``). ``our_ids``: by
-    the agent's id, for sessions whose two ids differ, ours, by which titles and archive states are. ``to_client_id``:
-    returns the client's id of a session for the agent's.
+    ``hidden_ids``: the agent's ids of sessions to leave out. ``find_title``: returns the user's title of a session, or
+    None; omitted if the user gave no titles. ``fallback_titles``: for sessions without another title. ``archived_ids``:
+    the archived sessions, if each session must say whether it is archived; ``only_archived`` leaves all others out.
+    ``is_of_agent_index``: the agent may say of other sessions too that they are archived (``INDEX_ARCHIVED_PATH``).
+    ``our_ids_by_agent_id``: by the agent's id, for sessions whose two ids differ, ours, by which titles and archive
+    states are. ``find_client_id``: returns the client's id of a session for the agent's.
     """
 
-    hidden: Collection[str] = frozenset()
-    title_of: Callable[[str], str | None] | None = None
-    generated_titles: Mapping[str, str] = MappingProxyType({})
-    archived: Collection[str] | None = None
+    hidden_ids: Collection[str] = frozenset()
+    find_title: Callable[[str], str | None] | None = None
+    fallback_titles: Mapping[str, str] = MappingProxyType({})
+    archived_ids: Collection[str] | None = None
     only_archived: bool = False
-    is_of_index: bool = False
-    our_ids: Mapping[str, str] = MappingProxyType({})
-    to_client_id: Callable[[str], str] | None = None
+    is_of_agent_index: bool = False
+    our_ids_by_agent_id: Mapping[str, str] = MappingProxyType({})
+    find_client_id: Callable[[str], str] | None = None
 
     def leaves_out(self, id: str | None, item: object) -> bool:
         """Whether a session is left out. ``item``: what the agent says of it."""
-        if id in self.hidden:
+        if id in self.hidden_ids:
             return True
-        is_in_archive = id in (self.archived or ()) or (self.is_of_index and is_archived(item))
+        is_in_archive = id in (self.archived_ids or ()) or (self.is_of_agent_index and is_archived(item))
         return self.only_archived and not is_in_archive
 
 
 def amend_rows(line: bytes, changes: ListChanges, *, list_member: str = "result") -> bytes:
     """The agent's list with these changes, and without titles that the agent has made from handover records; every
     other byte stays. ``list_member``: the member of the line that has the list. Raises ValueError."""
-    has_changes = changes.hidden or changes.title_of is not None or changes.archived is not None
-    is_needed = has_changes or changes.generated_titles or HANDOVER_RECORD_BYTES in line
+    has_changes = changes.hidden_ids or changes.find_title is not None or changes.archived_ids is not None
+    is_needed = has_changes or changes.fallback_titles or HANDOVER_RECORD_BYTES in line
     sessions = _read_sessions(line, list_member) if is_needed else []
     if not sessions:
         return line
@@ -82,12 +82,12 @@ def amend_rows(line: bytes, changes: ListChanges, *, list_member: str = "result"
     return json_splice.encode(json_splice.replace_spans(text, replacements))
 
 
-def find_ids(line: bytes, list_member: str) -> list[str | None]:
+def find_row_ids(line: bytes, list_member: str) -> list[str | None]:
     """The ids of the sessions in the agent's list. Raises ValueError."""
     return [acp.session_id(item) for item in _read_sessions(line, list_member)]
 
 
-def replace_removed_ids(line: bytes, params_member: str, map_ids: Callable[[list[str]], list[str]]) -> bytes:
+def replace_ids_in_removed(line: bytes, params_member: str, map_ids: Callable[[list[str]], list[str]]) -> bytes:
     """The agent's line with other ids in its array ``removed``; every other byte stays. ``params_member``: the member
     of the line that has the array. ``map_ids``: returns the ids to put there for the agent's. Raises ValueError,
     KeyError."""
@@ -97,32 +97,32 @@ def replace_removed_ids(line: bytes, params_member: str, map_ids: Callable[[list
     return json_splice.with_value(line, jsonrpc.dump(new_ids).decode(), params_member, "removed")
 
 
-def find_untitled(line: bytes, *, include_absent: bool, list_member: str = "result") -> list[str]:
+def find_without_usable_title(line: bytes, *, include_absent: bool, list_member: str = "result") -> list[str]:
     """The ids of the sessions in the agent's list whose title was made from a handover record, and with
     ``include_absent`` also of those without a title. Raises ValueError."""
     if not include_absent and HANDOVER_RECORD_BYTES not in line:
         return []
-    items = (item for item in _read_sessions(line, list_member) if _find_title(item) is None)
+    items = (item for item in _read_sessions(line, list_member) if _find_usable_title(item) is None)
     ids = (acp.session_id(item) for item in items if include_absent or acp.text(item, "title") is not None)
     return [id for id in ids if id is not None]
 
 
-def _find_title(item: object) -> str | None:
+def _find_usable_title(item: object) -> str | None:
     """The title of a listed session, unless the agent has made it from a handover record."""
     title = acp.text(item, "title")
     return title if title is not None and not is_of_handover_record(title) else None
 
 
-def set_at_path(value: object, path: Sequence[str], value_there: bool) -> dict[str, object]:
+def with_value_at_path(value: object, path: Sequence[str], value_there: bool) -> dict[str, object]:
     """An object with this value at a path of members. What is not an object on the way is replaced."""
     members = dict(value) if isinstance(value, Mapping) else {}
     key, *inner_path = path
-    return members | {key: set_at_path(members.get(key), inner_path, value_there) if inner_path else value_there}
+    return members | {key: with_value_at_path(members.get(key), inner_path, value_there) if inner_path else value_there}
 
 
 def is_archived(item: object) -> bool:
     """Whether the agent says that it has archived a session of its index."""
-    for key in INDEX_MARK:
+    for key in INDEX_ARCHIVED_PATH:
         item = acp.member(item, key)
     return item is True
 
@@ -137,19 +137,19 @@ def _find_changed_members(item: object, agent_id: str, changes: ListChanges) -> 
     """The members of a listed session that need another value; None for one that must be left out. ``agent_id``: the
     agent's id of the session."""
     changed_members: dict[str, object] = {}
-    id = changes.our_ids.get(agent_id, agent_id)
-    agents_title, usable_title = acp.text(item, "title"), _find_title(item)
-    title = changes.title_of(id) if changes.title_of is not None else None
-    title = title or (changes.generated_titles.get(id) if usable_title is None else None) or usable_title
+    id = changes.our_ids_by_agent_id.get(agent_id, agent_id)
+    agents_title, usable_title = acp.text(item, "title"), _find_usable_title(item)
+    title = changes.find_title(id) if changes.find_title is not None else None
+    title = title or (changes.fallback_titles.get(id) if usable_title is None else None) or usable_title
     if title != agents_title:
         changed_members["title"] = title
-    archived = changes.archived
-    if changes.is_of_index:
+    archived = changes.archived_ids
+    if changes.is_of_agent_index:
         if archived is not None and id in archived and not is_archived(item):
-            changed_members["_meta"] = set_at_path({}, INDEX_MARK[1:], True)
+            changed_members["_meta"] = with_value_at_path({}, INDEX_ARCHIVED_PATH[1:], True)
     elif archived is not None and acp.member(item, "archived") is not (id in archived):
         changed_members["archived"] = id in archived
-    if changes.to_client_id is not None and (client_id := changes.to_client_id(agent_id)) != agent_id:
+    if changes.find_client_id is not None and (client_id := changes.find_client_id(agent_id)) != agent_id:
         changed_members["sessionId"] = client_id
     return changed_members
 
@@ -157,7 +157,7 @@ def _find_changed_members(item: object, agent_id: str, changes: ListChanges) -> 
 def _replace_members(item: str, changed_members: Mapping[str, object]) -> str:
     """A listed session with other members; every other byte stays."""
     for key in [key for key, value in changed_members.items() if value is None]:
-        item = json_splice.remove_member(item, 0, key)
+        item = json_splice.without_member(item, 0, key)
     members = json_splice.find_members(item)
     end = members["sessionId"][1]
     replacements = []
@@ -166,13 +166,13 @@ def _replace_members(item: str, changed_members: Mapping[str, object]) -> str:
             continue
         encoded = jsonrpc.dump(value).decode()
         if key in members and isinstance(value, Mapping) and item[members[key][0]] == "{":
-            replacements += json_splice.set_members(item, members[key], value)
+            replacements += json_splice.list_member_changes(item, members[key], value)
         else:
             replacements.append((members[key], encoded) if key in members else ((end, end), f',"{key}":{encoded}'))
     return json_splice.replace_spans(item, replacements)
 
 
-def find_next_cursor(original: bytes, amended: bytes) -> str | None:
+def find_cursor_if_emptied(original: bytes, amended: bytes) -> str | None:
     """The cursor of the next page, if amending has left nothing of a page. ``original``: the agent's line. ``amended``:
     what is sent of it."""
     if original == amended:
@@ -181,23 +181,23 @@ def find_next_cursor(original: bytes, amended: bytes) -> str | None:
     return acp.text(result, "nextCursor") if acp.member(result, "sessions") == [] else None
 
 
-def replace_titles(data: bytes, title_of: Callable[[str], str | None]) -> bytes:
+def replace_titles(data: bytes, find_title: Callable[[str], str | None]) -> bytes:
     """The agent's lines with the user's titles in its ``session_info_update``; every other byte stays.
 
-    ``title_of``: returns the user's title of a session id, or None.
+    ``find_title``: returns the user's title of a session id, or None.
     """
     return b"".join(
-        _replace_title(line, title_of) if update_kinds.SESSION_INFO_BYTES in line else line
+        _replace_title(line, find_title) if update_kinds.SESSION_INFO_BYTES in line else line
         for line in framing.split_lines(data)
     )
 
 
-def _replace_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
+def _replace_title(line: bytes, find_title: Callable[[str], str | None]) -> bytes:
     message = jsonrpc.read_message(line)
     params = message.params if isinstance(message, Notification) and message.method == acp.UPDATE else None
     session_id, update = acp.session_id(params), acp.member(params, "update")
     title = (
-        title_of(session_id)
+        find_title(session_id)
         if session_id is not None and acp.update_kind(update) == update_kinds.SESSION_INFO
         else None
     )

@@ -2,10 +2,11 @@
 
 This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
 chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
-``_move``, as the table in ``load_states`` says. What they hold is changed by three more: ``uncompared_lines`` by
-``LoadBuffers``, ``compared_replay`` and ``unechoed_prompts`` by ``UnsettledUpdates``, and echoed prompts are removed
-from the latter by the ``ReplayInTurn`` that it calls. What happened before is the state, where the next step depends on
-it alone; the other attributes say what kind of load it is, and hold what the agent sent.
+``LoadMachine._apply_event``, as the table in ``load_states`` says. What they hold is changed by three more:
+``AgentLines`` adds what the agent sends and takes what leaves, ``HeldLines`` does so with ``uncompared_lines``, and
+``UpdatesInTurn``, which ``AgentLines`` calls, removes echoed prompts from ``unechoed_letters``. What happened before is
+the state, where the next step depends on it alone; the other attributes say what kind of load it is, and hold what the
+agent sent.
 
 ``load_plan`` decides before how a load is served, and ``loads`` finds it.
 """
@@ -16,11 +17,11 @@ from acp_proxy.comparison.choose_past import Rule, decide_by_rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.repeated_replays import OtherReplays, drop_repetition
-from acp_proxy.comparison.replay_in_turn import ReplayInTurn
+from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy.load.load_plan import LoadPlan
-from acp_proxy.proxy.load.load_states import TRANSITIONS, LoadState
+from acp_proxy.proxy.load.load_states import STATES, LoadState
 
 Detail = TypeVar("Detail")
 
@@ -70,7 +71,7 @@ class ComparedReplay:
     that.
 
     The transcript may grow after the comparison, since another window may have loaded the session too. So what is new
-    is compared once more with what was appended, before it is recorded (``begin_check``).
+    is compared once more with what was appended, before it is recorded (``begin_recheck``).
     """
 
     def __init__(
@@ -81,78 +82,80 @@ class ComparedReplay:
         withholds_replay: bool,
         wants_past: bool,
         agent_has_only_part: bool,
-        is_open_elsewhere: bool | None,
+        others_may_append: bool | None,
         is_checked: bool,
     ) -> None:
         """``size``: that of the transcript when it was compared. ``withholds_replay``, ``wants_past``: of the load.
-        ``agent_has_only_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``.
+        ``agent_has_only_part``: as for ``LateUpdates``. ``others_may_append``: as for ``Comparison.find_new``.
         ``is_checked``: nothing was appended since."""
         self.comparison = comparison
-        self.size = size
+        self.transcript_size = size
         self.late_updates = LateUpdates(
             comparison,
             withholds_replay=withholds_replay,
             wants_past=wants_past,
             agent_has_only_part=agent_has_only_part,
-            is_open_elsewhere=is_open_elsewhere,
+            others_may_append=others_may_append,
         )
         """What the agent sends between its answer and the next prompt."""
-        self.in_turn: ReplayInTurn | None = None
+        self.updates_in_turn: UpdatesInTurn | None = None
         """What the agent sends in a turn after the load, or during it, if one has begun."""
-        self._is_open_elsewhere = is_open_elsewhere
-        self._is_checked = is_checked
+        self._others_may_append = others_may_append
+        self._is_rechecked = is_checked
         """Whether what is new was compared with what was appended since then."""
-        self._checked_lines: frozenset[bytes] = frozenset()
+        self._rechecked_lines: frozenset[bytes] = frozenset()
         """The new lines that were, or are, compared with what was appended since."""
         self._recorded_elsewhere: frozenset[bytes] = frozenset()
-        """The new lines in ``_checked_lines`` that were recorded since then."""
+        """The new lines in ``_rechecked_lines`` that were recorded since then."""
 
     @property
-    def is_checked(self) -> bool:
+    def is_rechecked(self) -> bool:
         """Whether what is new was compared with all that was appended to the transcript."""
-        return self._is_checked
+        return self._is_rechecked
 
     @property
     def new_message_ids(self) -> dict[tuple[str, bytes], str]:
         """The ids of the user's messages in the agent's replay, by ``Entry.request_key``, that the transcript
         does not note."""
-        noted_ids = self.comparison.text.ids
-        return {key: id for key, id in self.comparison.ids.items() if noted_ids.get(key) != id}
+        noted_ids = self.comparison.text.message_ids
+        return {key: id for key, id in self.comparison.message_ids.items() if noted_ids.get(key) != id}
 
-    def sort_late(self, line: bytes, update: object) -> list[bytes]:
+    def add_late_update(self, line: bytes, update: object) -> list[bytes]:
         """Take an update from between the answer and the next prompt; returns the lines to send now."""
-        self._is_checked = False
+        self._is_rechecked = False
         return self.late_updates.add(line, update)
 
-    def begin_sorting_in_turn(self, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
+    def begin_updates_in_turn(self, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
         """The client has prompted. ``withholds_replay``, ``awaits_replay``: of the load."""
-        if self.in_turn is None:
-            self.in_turn = ReplayInTurn(self.comparison, withholds_replay=withholds_replay, awaits_replay=awaits_replay)
+        if self.updates_in_turn is None:
+            self.updates_in_turn = UpdatesInTurn(
+                self.comparison, withholds_replay=withholds_replay, awaits_replay=awaits_replay
+            )
 
     def find_new(self) -> list[bytes]:
         """The lines that the transcript lacks, without a message that is still coming."""
-        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere)
+        lines = self.comparison.find_new(others_may_append=self._others_may_append)
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
         return [line for line in lines if line not in self._recorded_elsewhere]
 
-    def begin_check(self) -> list[bytes]:
+    def begin_recheck(self) -> list[bytes]:
         """End the message that is coming. Returns the new lines, which must be compared with what was appended to the
-        transcript since ``size``."""
+        transcript since ``transcript_size``."""
         self.comparison.end_message()
         lines = self.find_new()
-        self._is_checked, self._checked_lines = not lines, frozenset(lines)
+        self._is_rechecked, self._rechecked_lines = not lines, frozenset(lines)
         return lines
 
-    def require_check(self) -> None:
+    def require_recheck(self) -> None:
         """Time passes before what is new is recorded: it must be compared again."""
-        self._is_checked = False
+        self._is_rechecked = False
 
-    def end_check(self, appended: Comparison | None) -> None:
-        """What ``begin_check`` returned was compared with what was appended; None: that could not be read."""
-        self._is_checked = True
-        if appended is not None and not appended.is_undecided and not appended.text.is_empty:
+    def end_recheck(self, appended: Comparison | None) -> None:
+        """What ``begin_recheck`` returned was compared with what was appended; None: that could not be read."""
+        self._is_rechecked = True
+        if appended is not None and not appended.is_too_costly and not appended.text.is_empty:
             appended.end_message()
-            self._recorded_elsewhere |= self._checked_lines.difference(*appended.split_tail())
+            self._recorded_elsewhere |= self._rechecked_lines.difference(*appended.split_tail())
 
 
 class Load:
@@ -166,13 +169,14 @@ class Load:
         *,
         has_transcript: bool,
         others_may_append: bool | None = None,
-        is_answered_to_client: bool = False,
+        client_has_answer: bool = False,
         earlier_id: str | None = None,
         refused_prompt: tuple[Request, bytes] | None = None,
     ) -> None:
         """``has_transcript``: the store has a transcript of the session, or, if it was not looked up, may have one.
-        ``others_may_append``: another process had it open to append when it was looked up; None: not known.
-        ``is_answered_to_client``: the client has its answer already. ``earlier_id``: the id by which this process's
+        ``others_may_append``: another process had it open to append when it was looked up; None: not known, or this
+        one records it.
+        ``client_has_answer``: the client has its answer already. ``earlier_id``: the id by which this process's
         agent had the session last, if it is asked for another one. ``refused_prompt``: the prompt for which this opens
         a new session, and the line of the agent's refusal."""
         self.request = request
@@ -180,20 +184,20 @@ class Load:
         self.plan = plan
         self.others_may_append = others_may_append
         first_state = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
-        first_state = first_state if plan.agent_method is not None else LoadState.SHOWING_PAST
-        self.state = LoadState.ANSWERED if is_answered_to_client else first_state
+        first_state = first_state if plan.agent_method is not None else LoadState.CHOOSING_PAST
+        self.state = LoadState.BEFORE_PROMPT if client_has_answer else first_state
         self.has_transcript = has_transcript
-        self.may_compare = has_transcript
+        self.has_comparable_transcript = has_transcript
         """Whether what the agent sends can be compared with a transcript now: not once that could not be read. One that
         begins with this load counts only if the client does not want the past."""
-        self.is_import = plan.may_import
+        self.imports_replay = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
         self.refused_prompt = refused_prompt
-        self.returns_to: str | None = None
+        self.retried_id: str | None = None
         """``earlier_id``, once the agent was asked for it. That session lacks what was said in the other one since
         then."""
-        self.opens_anew = False
+        self.opens_new_session = False
         """Whether the agent was asked for a new session in which this one continues."""
         self.answer_line = b""
         """The line of the answer for the client."""
@@ -205,42 +209,43 @@ class Load:
         self.uncompared_lines = LineBuffer[bool]()
         """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
         the agent's answer. The client may have them."""
-        self.state_updates = LineBuffer[None]()
+        self.session_state_updates = LineBuffer[None]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
-        self.before_client_answer, self.after_client_answer = LineBuffer[object](), LineBuffer[object]()
-        """Lines that wait for the answer to the client, and must leave before or after it, each with its update if that
-        must be compared before it is sent, else None."""
-        self.first_line: bytes | None = None
+        self.before_answer_to_client, self.after_answer_to_client = LineBuffer[object](), LineBuffer[object]()
+        """Lines that wait for the answer to the client, each with its update if that must be compared before it is
+        sent, else None. They leave before or after that answer if the agent agrees; else all of them leave before."""
+        self.first_replay_line: bytes | None = None
         """How the replay began that came before the agent's answer; empty if none came, None before that answer."""
-        self.other_replays = OtherReplays()
+        self.replays_of_other_loads = OtherReplays()
+        """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = decide_by_rule(Rule.PASSES, wants_past=plan.wants_past) if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""
-        self.unechoed_prompts: list[str] = []
+        self.unechoed_letters: list[str] = []
         """The letters of prompts since this request that the agent has not echoed."""
 
     @property
     def awaits_agents_answer(self) -> bool:
         """Whether the agent has not answered."""
-        return TRANSITIONS[self.state].awaits_agents_answer
+        return STATES[self.state].awaits_agents_answer
 
     @property
     def holds_lines(self) -> bool:
         """Whether the session's lines wait for the answer to the client."""
-        return TRANSITIONS[self.state].holds_lines
+        return STATES[self.state].holds_lines
 
     @property
-    def replay_in_turn(self) -> ReplayInTurn | None:
+    def updates_in_turn(self) -> UpdatesInTurn | None:
         """What the agent sends in a turn after this load, or during it, if one has begun."""
-        return self.compared_replay.in_turn if self.compared_replay is not None else None
+        return self.compared_replay.updates_in_turn if self.compared_replay is not None else None
 
     @property
-    def size(self) -> int:
-        """The bytes that are kept, without ``state_updates``, which have a limit of their own."""
-        return self.uncompared_lines.size + self.before_client_answer.size + self.after_client_answer.size
+    def held_size(self) -> int:
+        """The bytes that are kept, without ``session_state_updates``, which have a limit of their own."""
+        return self.uncompared_lines.size + self.before_answer_to_client.size + self.after_answer_to_client.size
 
     @property
     def tail_size(self) -> int:
@@ -248,15 +253,15 @@ class Load:
         return self.compared_replay.comparison.tail.size if self.compared_replay is not None else 0
 
     @property
-    def withholds_replay(self) -> bool:
-        """Whether it is decided that the client does not see the agent's replay, nor what comes late of it."""
+    def withholds_replay_so_far(self) -> bool:
+        """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it."""
         return not self.plan.wants_past or (self.decision is not None and self.decision.withholds_replay)
 
     @property
     def fixed_rule(self) -> Rule | None:
         """The rule that decides whose past is shown, if that is known before the agent's replay: the plan's, unless
         the agent was asked for a new session instead."""
-        return Rule.HANDED_OVER if self.opens_anew else self.plan.fixed_rule
+        return Rule.HANDED_OVER if self.opens_new_session else self.plan.fixed_rule
 
     @property
     def needs_comparison(self) -> bool:
@@ -270,7 +275,7 @@ class Load:
     @property
     def agent_may_replay(self) -> bool:
         """Whether the agent may replay something for it: not if it is asked for a new session, or not at all."""
-        return self.plan.agent_method is not None and not self.opens_anew
+        return self.plan.agent_method is not None and not self.opens_new_session
 
     @property
     def is_cancelled(self) -> bool:
@@ -283,6 +288,6 @@ class Load:
         return self.agent_may_replay and self.awaits_agents_answer and not self.is_cancelled
 
     @property
-    def catches_up(self) -> bool:
+    def agent_must_catch_up(self) -> bool:
         """Whether the next prompt carries a record of what the agent's session lacks."""
-        return self.plan.catches_up and not self.opens_anew
+        return self.plan.agent_must_catch_up and not self.opens_new_session

@@ -5,7 +5,7 @@ A plan never changes, but what happens later may override it in the ``Load``:
 
 - Too much waits, or a prompt comes: what was to wait passes.
 - The agent was asked for a new session instead: ``fixed_rule`` is ``HANDED_OVER``.
-- A prompt comes, or there is a transcript by now: ``is_import`` is False.
+- A prompt comes, or there is a transcript by now: ``imports_replay`` is False.
 
 docs/transparency.md says who answers what.
 """
@@ -18,7 +18,7 @@ from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, HandoverMode, Modes
-from acp_proxy.proxy.events import SessionFound
+from acp_proxy.proxy.events import SessionLookedUp
 
 
 class Refusal(enum.Enum):
@@ -43,71 +43,97 @@ class LoadPlan(Struct, frozen=True):
     fixed_rule: Rule | None = None
     """The rule, if it is decided before the agent is asked."""
     wants_past: bool = True
-    """False only for a resume that acp-proxy serves: that goes on, and the client has the past on the screen."""
+    """False only for a resume that acp-proxy serves: the client has the past on the screen. True for one that passes,
+    whose client gets what the agent sends."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
-    renames: bool = True
+    keeps_client_id: bool = True
     """If the agent answers with another session id, the client keeps its own."""
     handover_mode: HandoverMode = NEVER
     """Whether the session continues in a new one if the agent refuses."""
-    catches_up: bool = False
+    agent_must_catch_up: bool = False
     """The agent's session lacks turns of other machines, and the next prompt carries a record of them."""
 
 
-FORKED = LoadPlan(acp.FORK, passes_at_once=True)
+FORK_PLAN = LoadPlan(acp.FORK, passes_at_once=True)
 """The plan of a fork. Its load begins with the agent's answer, so nothing is left to decide."""
-PROMPTED_ANEW = LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER)
+RESEND_PLAN = LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER)
 """The plan for a prompt that the agent refused, not knowing the session: a new one, which gets the prompt again."""
 
 
-def plan_passing(method: str, *, renames: bool = True) -> LoadPlan:
+def plan_passing(method: str, *, keeps_client_id: bool = True) -> LoadPlan:
     """The plan for a request that passes as it is, since acp-proxy does not serve it, or too many are open.
-    ``renames``: as for ``LoadPlan``."""
-    return LoadPlan(method, passes_at_once=True, renames=renames)
+    ``keeps_client_id``: as for ``LoadPlan``."""
+    return LoadPlan(method, passes_at_once=True, keeps_client_id=keeps_client_id)
 
 
 def plan_load(
-    method: str, session: SessionFound, served_by_agent: frozenset[str], modes: Modes, *, is_in_turn: bool
+    method: str, session: SessionLookedUp, served_by_agent: frozenset[str], modes: Modes, *, is_in_turn: bool
 ) -> LoadPlan | Refusal | None:
     """The plan for a request to open a session. None: acp-proxy does not serve it.
 
     ``method``: ``session/load`` or ``session/resume``. ``served_by_agent``: what the agent serves
     itself. ``is_in_turn``: a turn of the session is under way.
     """
-    handover_mode = modes.handover if session.has_transcript else NEVER
     fixed_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
-    if session.is_copy and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
+    if session.agent_lacks_it and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
         new_session_plan = LoadPlan(acp.NEW, fixed_rule=fixed_rule, wants_past=method == acp.LOAD, handover_mode=ALWAYS)
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
-    can_load, can_resume = capabilities.LOAD in served_by_agent, capabilities.RESUME in served_by_agent
-    is_behind = session.is_behind and not is_in_turn and modes.handover != NEVER
+    must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
-        if is_behind and can_resume and modes.resume != AGENT:
-            return LoadPlan(method, fixed_rule=fixed_rule, wants_past=False, catches_up=True)
-        if can_resume or modes.resume != STORE:
-            return plan_passing(method)
-        return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, catches_up=is_behind)
+        return _plan_resume(fixed_rule, served_by_agent, modes, must_catch_up=must_catch_up)
+    return _plan_load(session, fixed_rule, served_by_agent, modes, is_in_turn=is_in_turn, must_catch_up=must_catch_up)
+
+
+def _plan_resume(
+    fixed_rule: Rule | None, served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool
+) -> LoadPlan:
+    """The plan for a ``session/resume`` of a session that the agent has. ``must_catch_up``: its session lacks turns."""
+    can_resume = capabilities.RESUME in served_by_agent
+    if must_catch_up and can_resume and modes.resume != AGENT:
+        return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, wants_past=False, agent_must_catch_up=True)
+    if can_resume or modes.resume != STORE:
+        return plan_passing(acp.RESUME)
+    return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, agent_must_catch_up=must_catch_up)
+
+
+def _plan_load(
+    session: SessionLookedUp,
+    fixed_rule: Rule | None,
+    served_by_agent: frozenset[str],
+    modes: Modes,
+    *,
+    is_in_turn: bool,
+    must_catch_up: bool,
+) -> LoadPlan | Refusal | None:
+    """The plan for a ``session/load`` of a session that the agent has, or of which nothing is known."""
     if modes.load == AGENT:
         return plan_passing(acp.LOAD)
+    can_load, can_resume = capabilities.LOAD in served_by_agent, capabilities.RESUME in served_by_agent
+    handover_mode = modes.handover if session.has_transcript else NEVER
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
     # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a
     # resume, nobody could tell from the turn.
     lacks_replay = session.agent_has_only_part or not can_load
-    if is_in_turn and lacks_replay and session.has_transcript and session.trouble is None:
+    if is_in_turn and lacks_replay and session.has_transcript and session.errno_name is None:
         return LoadPlan(None, fixed_rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
     if can_load:
-        if is_in_turn or session.trouble is not None or not session.has_transcript:
+        if is_in_turn or session.errno_name is not None or not session.has_transcript:
             return LoadPlan(
                 acp.LOAD,
                 passes_at_once=True,
-                may_import=not session.has_transcript and not is_in_turn and session.trouble is None,
+                may_import=not session.has_transcript and not is_in_turn and session.errno_name is None,
             )
         if modes.load == STORE and session.is_complete:
             agent_method = acp.RESUME if can_resume else acp.LOAD
-            return LoadPlan(agent_method, fixed_rule=Rule.ASKED_FOR, handover_mode=handover_mode, catches_up=is_behind)
-        return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, handover_mode=handover_mode, catches_up=is_behind)
+            return LoadPlan(
+                agent_method, fixed_rule=Rule.ASKED_FOR, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
+            )
+        return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up)
     if can_resume:
-        return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, handover_mode=handover_mode, catches_up=is_behind)
+        return LoadPlan(
+            acp.RESUME, fixed_rule=fixed_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
+        )
     if modes.handover == NEVER:
         return None
     return (

@@ -1,4 +1,5 @@
-"""The states of a load (a request to load, resume or fork a session), and the table of its transitions.
+"""The states of a load (a request to load, resume or fork a session, or a prompt that is sent again in a new one), and
+the table of its transitions.
 
 ``load`` says who may change a load.
 
@@ -13,22 +14,23 @@ never do either; so what comes for a cancelled request must not be taken for the
 ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
-own, and sends the transcript if that is to be shown (``SHOWING_PAST``, or ``STOPPING`` if the client cancels). What
-the agent sends meanwhile is held, and leaves after the answer.
+own, and sends the transcript if that is to be shown (``CHOOSING_PAST``, or ``CANCELLING_AGREED`` if the client
+cancels). What the agent sends meanwhile is held, and leaves after the answer.
 
-**Answered.** The client has its answer. Agents replay the rest of the past after it, so everything is compared until
-the next prompt (``ANSWERED``). What is new then is recorded. In the turn that follows, everything is new except a
-replay that still runs (``AFTER_PROMPT``).
+**Answered.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared
+until the next prompt (``BEFORE_PROMPT``). What is new then is recorded. In the turn that follows, everything is new
+except a replay that still runs (``AFTER_PROMPT``).
 
 A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as answered. The
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``). *Answered*
-alone means that the client has its answer; the agent's is always named.
+alone means this phase.
 
-Three actions may bring the next event themselves, so they come last: ``SHOW_PAST`` brings ``PAST_SHOWN`` if there is no
-transcript, ``OPEN_ANEW`` brings ``REFUSED`` if no session can be asked for, and ``BECOME_ANSWERED`` brings what has
-happened before: ``MUST_END``, ``PROMPTED`` or ``ENDED``.
+Three actions may bring the next event themselves, so they come last: ``CHOOSE_PAST`` brings ``PAST_CHOSEN`` if there is
+no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and ``ADD_TO_ANSWERED`` brings
+what has happened before: ``MUST_END``, ``PROMPTED`` or ``AGENT_ENDED``.
 
-An event that a state has no row for changes nothing. The past is shown to its end, for example, even if the agent ends.
+An event that a state has no row for changes nothing. The transcript is sent to its end, for example, even if the agent
+ends.
 """
 
 import enum
@@ -39,15 +41,15 @@ class LoadState(enum.Enum):
     """The state of a load."""
 
     ASKED = "the agent was asked; what it sends is held"
-    PASSING = "the agent was asked; what it sends goes to the client at once"
+    PASSING = "the agent was asked; what it sends is not held: a client that wants the past has it at once"
     PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
     PASSING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
     ABANDONED = "cancelled and answered; the agent has answered a later request, or worked through a turn"
-    SHOWING_PAST = "the agent has agreed; ``run`` compares, and sends the transcript if that is shown"
-    STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
-    ANSWERED = "the client has its answer; what the agent sends until the next prompt is compared"
+    CHOOSING_PAST = "the agent has agreed; ``run`` compares, and sends the transcript if that is shown"
+    CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
+    BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
     AFTER_PROMPT = "the client has prompted since its answer; everything is new except a replay that still runs"
     OVER = "what was new is recorded, and nothing that comes belongs to it"
 
@@ -57,191 +59,214 @@ class LoadEvent(enum.Enum):
 
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error"
-    UNKNOWN = "the agent does not know the session, which can continue in a new one"
+    SESSION_UNKNOWN = "the agent does not know the session, which can continue in a new one"
     CANNOT_WAIT = "too much waits, or the agent asks something before it answers"
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCEL_REQUESTED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
-    PAST_SHOWN = "``run`` has compared, and sent the transcript if that is shown"
+    PAST_CHOSEN = "``run`` has compared, and sent the transcript if that is shown"
     PROMPTED = "the client has sent a prompt"
     MUST_END = "the session is closed, rewound or loaded again, too many are open, or the agent was not asked"
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     TURN_ENDED = "no prompt of this session is open any more"
-    ENDED = "the agent has ended"
+    AGENT_ENDED = "the agent has ended"
 
 
 class Action(enum.Enum):
     """What a transition does."""
 
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
-    SHOW_PAST = "have ``run`` compare, and send the transcript if that is shown"
+    CHOOSE_PAST = "have ``run`` compare, and send the transcript if that is shown"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
-    STOP_SHOWING = "stop showing the past"
+    STOP_SENDING_TRANSCRIPT = "stop sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
     BEGIN_PASSING = "send the client what the agent sent, if it wants the past; it is still compared"
     SEND_UNCOMPARED = "send the client what the agent sent, which may say why it refuses"
     DROP_UNCOMPARED = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
-    SEND_HELD = "send the client the lines that wait for its answer"
+    SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error"
     ANSWER_AFTER_PAST = "send the client what follows the past: the tail, the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
-    OPEN_ANEW = "ask the agent for a new session instead"
-    BECOME_ANSWERED = "the load is unsettled from now on; go on with what happened before the client's answer"
-    RECORD_NEW = "record what is new, and send what waits unless the client has it"
-    BEGIN_TURN = "only a replay that still runs is past from now on"
-    RELEASE_TURN = "send and record the updates that wait in the turn"
+    OPEN_NEW_SESSION = "ask the agent for a new session instead"
+    ADD_TO_ANSWERED = (
+        "the load is one of the answered ones from now on; go on with what happened before the client's answer"
+    )
+    SETTLE = "record what is new, and send what waits unless the client has it"
+    BEGIN_UPDATES_IN_TURN = "only a replay that still runs is past from now on"
+    RELEASE_IN_TURN = "send and record the updates that wait in the turn"
     FORGET = "the load is over"
 
 
-Moves = dict[LoadEvent, tuple[LoadState, tuple[Action, ...]]]
+Transitions = dict[LoadEvent, tuple[LoadState, tuple[Action, ...]]]
 
 
-class StateRules(NamedTuple):
+class StateDefinition(NamedTuple):
     """What holds in a state.
 
-    ``moves``: by event, the next state and what is done. ``awaits_agents_answer``: the agent has not answered.
+    ``transitions``: by event, the next state and what is done. ``awaits_agents_answer``: the agent has not answered.
     ``holds_lines``: the session's lines wait for the answer to the client.
     """
 
-    moves: Moves
+    transitions: Transitions
     awaits_agents_answer: bool = False
     holds_lines: bool = False
 
 
-_DROPPED_MOVE = (LoadState.OVER, (Action.FORGET,))
+_DROPPED_TRANSITION = (LoadState.OVER, (Action.FORGET,))
 """Nothing is settled."""
-_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_HELD)
+_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING_FOR_ANSWER)
 
-_PASSING_MOVES: Moves = {
+_PASSING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
-        LoadState.ANSWERED,
-        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.BECOME_ANSWERED),
+        LoadState.BEFORE_PROMPT,
+        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.ADD_TO_ANSWERED),
     ),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
-    LoadEvent.ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
+    LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
 """A load that passes keeps nothing from the client, so the agent's answer is the client's, whatever that did."""
-_CANCELLED_MOVES: Moves = {
-    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, Action.BECOME_ANSWERED)),
+_CANCELLED_TRANSITIONS: Transitions = {
+    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, Action.ADD_TO_ANSWERED)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
-    LoadEvent.ENDED: (LoadState.OVER, (Action.FORGET,)),
+    LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.FORGET,)),
 }
 """The client has its answer, but an agent that answers all the same has opened the session."""
 
-TRANSITIONS: dict[LoadState, StateRules] = {
-    LoadState.ASKED: StateRules(
+STATES: dict[LoadState, StateDefinition] = {
+    LoadState.ASKED: StateDefinition(
         awaits_agents_answer=True,
         holds_lines=True,
-        moves={
+        transitions={
             # Nothing is sent yet: whose past is shown is known when ``run`` has compared.
-            LoadEvent.AGREED: (LoadState.SHOWING_PAST, (Action.RECORD_OPENED, Action.SHOW_PAST)),
+            LoadEvent.AGREED: (LoadState.CHOOSING_PAST, (Action.RECORD_OPENED, Action.CHOOSE_PAST)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
-                (Action.SEND_UNCOMPARED, Action.SEND_HELD, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET),
+                (
+                    Action.SEND_UNCOMPARED,
+                    Action.SEND_WAITING_FOR_ANSWER,
+                    Action.ANSWER,
+                    Action.CLOSE_TRANSCRIPT,
+                    Action.FORGET,
+                ),
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
-            LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_ANEW)),
+            LoadEvent.SESSION_UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
-            # agent, this comes only if a replay waits that the client wants (``LoadMachine.send_agents_request``).
-            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_HELD)),
+            # agent, this comes only if a replay waits that the client wants (``AgentLines.send_agents_request``).
+            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
             # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
             # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
-            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_HELD, Action.DROP_IMPORT)),
+            LoadEvent.PROMPTED: (
+                LoadState.PASSING,
+                (Action.BEGIN_PASSING, Action.SEND_WAITING_FOR_ANSWER, Action.DROP_IMPORT),
+            ),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come after it.
             LoadEvent.CANCEL_REQUESTED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
-            LoadEvent.ENDED: (
+            LoadEvent.AGENT_ENDED: (
                 LoadState.OVER,
-                (Action.SEND_UNCOMPARED, Action.SEND_HELD, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET),
+                (
+                    Action.SEND_UNCOMPARED,
+                    Action.SEND_WAITING_FOR_ANSWER,
+                    Action.ANSWER,
+                    Action.CLOSE_TRANSCRIPT,
+                    Action.FORGET,
+                ),
             ),
         },
     ),
-    LoadState.PASSING: StateRules(
+    LoadState.PASSING: StateDefinition(
         awaits_agents_answer=True,
-        moves={
-            **_PASSING_MOVES,
+        transitions={
+            **_PASSING_TRANSITIONS,
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.DROP_IMPORT,)),
             # The agent answers cancelled requests that pass, as it would without us.
             LoadEvent.CANCEL_REQUESTED: (LoadState.PASSING_CANCELLED, ()),
         },
     ),
-    LoadState.PASSING_CANCELLED: StateRules(
+    LoadState.PASSING_CANCELLED: StateDefinition(
         awaits_agents_answer=True,
-        moves={
-            **_PASSING_MOVES,
+        transitions={
+            **_PASSING_TRANSITIONS,
             LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
             # Agents answer in order, so it has left this one out.
             LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
-    LoadState.PASSING_ABANDONED: StateRules(awaits_agents_answer=True, moves=_PASSING_MOVES),
-    LoadState.CANCELLING: StateRules(
+    LoadState.PASSING_ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_PASSING_TRANSITIONS),
+    LoadState.CANCELLING: StateDefinition(
         awaits_agents_answer=True,
         holds_lines=True,
-        moves={
+        transitions={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_HELD)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_WAITING_FOR_ANSWER)),
             # The agent's thread has the output now, so the client's answer need not wait for it.
-            LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.BECOME_ANSWERED)),
+            LoadEvent.AGREED: (
+                LoadState.BEFORE_PROMPT,
+                (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.ADD_TO_ANSWERED),
+            ),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
-            LoadEvent.ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
+            LoadEvent.AGENT_ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
         },
     ),
-    LoadState.CANCELLED: StateRules(
+    LoadState.CANCELLED: StateDefinition(
         awaits_agents_answer=True,
-        moves={
-            **_CANCELLED_MOVES,
+        transitions={
+            **_CANCELLED_TRANSITIONS,
             LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
             # An agent that has worked through a whole turn does not replay for this any more.
             LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
-    LoadState.ABANDONED: StateRules(awaits_agents_answer=True, moves=_CANCELLED_MOVES),
-    LoadState.SHOWING_PAST: StateRules(
+    LoadState.ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_CANCELLED_TRANSITIONS),
+    LoadState.CHOOSING_PAST: StateDefinition(
         holds_lines=True,
-        moves={
-            # A prompt that has come meanwhile is brought by ``BECOME_ANSWERED``.
-            LoadEvent.PAST_SHOWN: (
-                LoadState.ANSWERED,
-                (Action.ANSWER_AFTER_PAST, Action.SEND_HELD, Action.BECOME_ANSWERED),
+        transitions={
+            # A prompt that has come meanwhile is brought by ``ADD_TO_ANSWERED``.
+            LoadEvent.PAST_CHOSEN: (
+                LoadState.BEFORE_PROMPT,
+                (Action.ANSWER_AFTER_PAST, Action.SEND_WAITING_FOR_ANSWER, Action.ADD_TO_ANSWERED),
             ),
             # ``run`` may be within a write; once the output is reserved, it sends nothing more.
-            LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.STOP_SHOWING, Action.RESERVE_OUTPUT)),
+            LoadEvent.CANCEL_REQUESTED: (
+                LoadState.CANCELLING_AGREED,
+                (Action.STOP_SENDING_TRANSCRIPT, Action.RESERVE_OUTPUT),
+            ),
         },
     ),
-    LoadState.STOPPING: StateRules(
+    LoadState.CANCELLING_AGREED: StateDefinition(
         holds_lines=True,
-        moves={
+        transitions={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, Action.BECOME_ANSWERED)),
-            LoadEvent.PAST_SHOWN: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, Action.BECOME_ANSWERED)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.ADD_TO_ANSWERED)),
+            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.ADD_TO_ANSWERED)),
         },
     ),
-    LoadState.ANSWERED: StateRules(
-        moves={
-            LoadEvent.PROMPTED: (LoadState.AFTER_PROMPT, (Action.RECORD_NEW, Action.BEGIN_TURN)),
-            LoadEvent.MUST_END: (LoadState.OVER, (Action.RECORD_NEW, Action.FORGET)),
-            LoadEvent.DROPPED: _DROPPED_MOVE,
-            LoadEvent.ENDED: (LoadState.OVER, (Action.RECORD_NEW, Action.FORGET)),
+    LoadState.BEFORE_PROMPT: StateDefinition(
+        transitions={
+            LoadEvent.PROMPTED: (LoadState.AFTER_PROMPT, (Action.SETTLE, Action.BEGIN_UPDATES_IN_TURN)),
+            LoadEvent.MUST_END: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
+            LoadEvent.DROPPED: _DROPPED_TRANSITION,
+            LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
         },
     ),
-    LoadState.AFTER_PROMPT: StateRules(
-        moves={
+    LoadState.AFTER_PROMPT: StateDefinition(
+        transitions={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
-            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
-            LoadEvent.MUST_END: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
-            LoadEvent.DROPPED: _DROPPED_MOVE,
-            LoadEvent.ENDED: (LoadState.OVER, (Action.RELEASE_TURN, Action.FORGET)),
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_IN_TURN, Action.FORGET)),
+            LoadEvent.MUST_END: (LoadState.OVER, (Action.RELEASE_IN_TURN, Action.FORGET)),
+            LoadEvent.DROPPED: _DROPPED_TRANSITION,
+            LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.RELEASE_IN_TURN, Action.FORGET)),
         },
     ),
-    LoadState.OVER: StateRules(moves={}),
+    LoadState.OVER: StateDefinition(transitions={}),
 }
 
-SKIPPABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
+CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
-SHOWING_STATES = frozenset({LoadState.SHOWING_PAST, LoadState.STOPPING})
-"""States in which ``run`` shows the past."""
+CHOOSING_STATES = frozenset({LoadState.CHOOSING_PAST, LoadState.CANCELLING_AGREED})
+"""States in which the thread of ``run`` chooses the past, or sends the transcript."""

@@ -1,8 +1,8 @@
-"""Keeps and finds the loads that are open or unsettled.
+"""Keeps and finds the loads that are open or answered.
 
 A load is *open* until the agent has answered it and the client has its answer; the agent's may come long before the
-client's, or after it if the client cancels. Then, unless it was refused, it is *unsettled* until what the agent sent
-is settled. *Answered* alone means that the client has its answer, as in ``LoadState``; the agent's is always named.
+client's, or after it if the client cancels. Then, unless it was refused, it is *answered* until nothing that the agent
+sends can be of its replay: in the states ``BEFORE_PROMPT`` and ``AFTER_PROMPT``.
 
 It decides which loads there are and in which order, and changes none of them: ``LoadMachine`` does, and calls it.
 """
@@ -11,13 +11,13 @@ from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_states import ABANDONED_STATES, LoadState
 
-HOLDING_LIMIT = 128
+HOLDING_LOADS_LIMIT = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
-UNSETTLED_LIMIT = 32
+ANSWERED_LOADS_LIMIT = 32
 """The most sessions that were opened and not prompted yet. The conversation of each may be in memory."""
 ALL_TAILS_LIMIT = 256 * 1024 * 1024
 """The most bytes that may be new in these sessions together."""
-OPEN_LIMIT = 10_000
+OPEN_LOADS_LIMIT = 10_000
 """The most open loads. Beyond that, the oldest is forgotten if it holds no lines back."""
 
 
@@ -25,7 +25,7 @@ class Loads:
     """All loads that are not settled. ``in`` asks for an open request by its id; False if there are no loads."""
 
     def __init__(self) -> None:
-        self._unsettled: dict[str, Load] = {}
+        self._answered: dict[str, Load] = {}
         """By session: the last load that was answered, until it is settled."""
         self._open: dict[RequestId, Load] = {}
         """The open loads by request id, in the order in which they were sent."""
@@ -34,7 +34,7 @@ class Loads:
         return id in self._open
 
     def __bool__(self) -> bool:
-        return bool(self._open or self._unsettled)
+        return bool(self._open or self._answered)
 
     # --- what is there
 
@@ -51,7 +51,7 @@ class Loads:
         load = self._open.get(request.id)
         return load if load is not None and load.request is request else None
 
-    def answers(self, request: Request) -> bool:
+    def will_answer(self, request: Request) -> bool:
         """Whether the client gets the answer to this request from an open load: its own, or the one that opens a new
         session for a prompt that the agent refused."""
         load = self._open.get(request.id)
@@ -73,7 +73,7 @@ class Loads:
             load.holds_lines or load.state is LoadState.PASSING for load in self.list_open_of_session(session_id)
         )
 
-    def find_current(self, session_id: str) -> Load | None:
+    def find_load_for_updates(self, session_id: str) -> Load | None:
         """The load to which the session's updates belong now, or None if they are simply new.
 
         An update names its session, never the request for which the agent sends it. Agents work on one request after
@@ -83,31 +83,32 @@ class Loads:
         loads = self.list_open_of_session(session_id)
         expected = [load for load in loads if load.awaits_agents_answer and load.state not in ABANDONED_STATES]
         agreed = [load for load in loads if not load.awaits_agents_answer]
-        return next(iter(expected + agreed), None) or self._unsettled.get(session_id)
+        return next(iter(expected + agreed), None) or self._answered.get(session_id)
 
-    def find_unsettled(self, session_id: str | None) -> Load | None:
+    def find_answered(self, session_id: str | None) -> Load | None:
         """The session's load that was answered and is not settled."""
-        return self._unsettled.get(session_id) if session_id is not None and self._unsettled else None
+        return self._answered.get(session_id) if session_id is not None and self._answered else None
 
-    def list_unsettled(self) -> list[Load]:
+    def list_answered(self) -> list[Load]:
         """The answered loads that are not settled, of which the oldest comes first."""
-        return list(self._unsettled.values())
+        return list(self._answered.values())
 
-    def has_current_load(self, session_id: str) -> bool:
-        """Whether the session's updates belong to a load (``find_current``), which finds out whether they are new."""
-        return bool(self) and self.find_current(session_id) is not None
+    def has_load_for_updates(self, session_id: str) -> bool:
+        """Whether the session's updates belong to a load (``find_load_for_updates``), which finds out whether they are
+        new."""
+        return bool(self) and self.find_load_for_updates(session_id) is not None
 
     @property
-    def are_too_many(self) -> bool:
+    def is_full(self) -> bool:
         """Whether no more requests can be opened at once."""
-        return sum(load.holds_lines for load in self._open.values()) >= HOLDING_LIMIT
+        return sum(load.holds_lines for load in self._open.values()) >= HOLDING_LOADS_LIMIT
 
     # --- what becomes of them
 
     def add(self, load: Load) -> None:
         """Add an open load."""
         self._open[load.request.id] = load
-        if len(self._open) > OPEN_LIMIT:
+        if len(self._open) > OPEN_LOADS_LIMIT:
             oldest = next(iter(self._open))
             if not self._open[oldest].holds_lines:
                 del self._open[oldest]
@@ -117,24 +118,24 @@ class Loads:
         if self._open.get(load.request.id) is load:
             del self._open[load.request.id]
 
-    def add_unsettled(self, load: Load) -> Load | None:
+    def add_answered(self, load: Load) -> Load | None:
         """Keep a load that is answered, until it is settled.
 
-        Returns a load that must be settled now, to make room: the oldest one beyond ``UNSETTLED_LIMIT``; beyond
+        Returns a load that must be settled now, to make room: the oldest one beyond ``ANSWERED_LOADS_LIMIT``; beyond
         ``ALL_TAILS_LIMIT``, the one with the longest tail of those that wait for a prompt.
         """
-        self._unsettled[load.session_id] = load
-        if len(self._unsettled) > UNSETTLED_LIMIT:
-            return next(iter(self._unsettled.values()))
-        if sum(each.tail_size for each in self._unsettled.values()) <= ALL_TAILS_LIMIT:
+        self._answered[load.session_id] = load
+        if len(self._answered) > ANSWERED_LOADS_LIMIT:
+            return next(iter(self._answered.values()))
+        if sum(each.tail_size for each in self._answered.values()) <= ALL_TAILS_LIMIT:
             return None
         waiting_loads = [
-            each for each in self._unsettled.values() if each is not load and each.state is LoadState.ANSWERED
+            each for each in self._answered.values() if each is not load and each.state is LoadState.BEFORE_PROMPT
         ]
         return max(waiting_loads, key=lambda each: each.tail_size, default=None)
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""
         self.remove_open(load)
-        if self._unsettled.get(load.session_id) is load:
-            del self._unsettled[load.session_id]
+        if self._answered.get(load.session_id) is load:
+            del self._answered[load.session_id]

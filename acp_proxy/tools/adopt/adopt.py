@@ -78,7 +78,7 @@ class Adoption:
         self.folder = self._store.choose_agent(
             self._agent_id, loader.offer.name, name, may_run_others=may_run_others(self._start.command)
         )
-        self._agent_info = {"id": self.folder, "name": loader.offer.name, "version": loader.offer.release}
+        self._agent_info = {"id": self.folder, "name": loader.offer.name, "version": loader.offer.agent_version}
         return choose_sessions(
             loader.list_sessions(self._session_filter.cwd),
             lambda session_id: find_known(self._store, self.folder, session_id),
@@ -112,7 +112,7 @@ class Adoption:
         if not conversation_lines:
             return AdoptionResult(offered, Result.EMPTY)
         try:
-            now, run = timestamps.stamp(time.time()), os.urandom(3).hex()
+            now, run = timestamps.format_now(time.time()), os.urandom(3).hex()
             transcript = compose_transcript(
                 offered, self._agent_info, conversation_lines, states, loaded.result, now, run
             )

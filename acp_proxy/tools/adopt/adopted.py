@@ -19,7 +19,7 @@ from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import ImportedFile, Source
 from acp_proxy.transcript import file_format, file_names, private_files
-from acp_proxy.transcript.appender import lock_unused
+from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.reader import TranscriptReader
 
@@ -96,7 +96,7 @@ def _write_in_place(layout: Layout, data: bytes, make_folder: Callable[[Path], N
 
 def _replace(target: Path, unfinished: Path) -> None:
     """Replace an adopted transcript by a new file. Raises NotImported, OSError."""
-    with lock_unused(target) as is_unused:
+    with lock_if_unused(target) as is_unused:
         if not is_unused:
             raise NotImported("an editor has it open now")
         if _read_adopted_note(target) is None:

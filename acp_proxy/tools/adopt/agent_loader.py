@@ -140,7 +140,7 @@ class AgentLoader:
         client_info = {"name": "acp-proxy adopt", "version": __version__}
         params = {"protocolVersion": acp.VERSION, "clientCapabilities": dict[str, object](), "clientInfo": client_info}
         offer = read_offer(self._ask(acp.INITIALIZE, params).result)
-        if offer.version != acp.VERSION:
+        if offer.protocol_version != acp.VERSION:
             raise CannotAdopt(
                 "the agent does not speak version 1 of the protocol. Open its sessions in your editor instead."
             )

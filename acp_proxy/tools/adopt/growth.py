@@ -1,7 +1,7 @@
 """Whether an agent's session has grown since it was adopted."""
 
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.sent_messages import read_update
+from acp_proxy.comparison.sent_messages import read_update_as_v1
 from acp_proxy.comparison.text_builder import TextBuilder
 
 
@@ -15,9 +15,9 @@ def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
     """Whether the one has words, calls or other updates that the other lacks. True if that takes too long to find."""
     builder = TextBuilder()
     for line in other_lines:
-        builder.add_update(read_update(line))
+        builder.add_update(read_update_as_v1(line))
     comparison = Comparison(builder.finish())
     for line in lines:
-        comparison.add(line, read_update(line), is_after_agents_answer=False)
+        comparison.add(line, read_update_as_v1(line), is_after_agents_answer=False)
     comparison.end_message()
-    return any(comparison.split_tail()) or comparison.has_more or comparison.is_undecided
+    return any(comparison.split_tail()) or comparison.has_more or comparison.is_too_costly

@@ -6,10 +6,10 @@ which the agent's list says that the session was last active: when each was said
 
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.comparison.repeated_replays import find_conversation
+from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.proxy.effects import BeginTranscript, RecordMessage, RecordNote
-from acp_proxy.proxy.session_entries import SessionEntries
+from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -22,7 +22,7 @@ def split_states(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     states: list[bytes] = []
     for line in updates:
         (conversation if update_kinds.is_conversation(acp.update_kind(acp.read_update(line))) else states).append(line)
-    return find_conversation(conversation), states
+    return drop_context_and_repetition(conversation), states
 
 
 def read_conversation(transcript: bytes) -> list[bytes]:
@@ -49,13 +49,13 @@ def compose_transcript(
     stamp = min(offered.updated or now, now)
     params = {"cwd": offered.cwd, "additionalDirectories": list(offered.directories), "mcpServers": list[object]()}
     lines: list[bytes] = []
-    entries = SessionEntries(is_recording=True)
-    for effect in entries.open(offered.session_id, acp.LOAD, params, result, imported=[*conversation, *states]):
+    entries = SessionTracker(is_recording=True)
+    for effect in entries.track_opened(offered.session_id, acp.LOAD, params, result, imported=[*conversation, *states]):
         match effect:
             case BeginTranscript(session_id, cwd, directories, origin):
                 lines.append(file_format.encode_header(Header(session_id, cwd, origin, stamp, directories, agent)))
             case RecordMessage(_, peer, raw):
-                lines.append(file_format.encode_message(stamp, run, peer, raw, is_plain=jsonrpc.is_plain(raw)))
+                lines.append(file_format.encode_message(stamp, run, peer, raw, is_plain=jsonrpc.is_embeddable(raw)))
             case RecordNote(_, note):
                 lines.append(file_format.encode_note(stamp, run, note))
     adopted: dict[str, object] = {"type": NoteType.ADOPTED}

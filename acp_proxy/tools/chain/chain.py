@@ -119,18 +119,18 @@ def serve_chain(values: dict[str, str]) -> int:
     """Relay between the conductor's two sides until the end. Returns the exit code. ``values``: the options' values."""
     signals.block()
     events: queue.SimpleQueue[_Event | signal.Signals] = queue.SimpleQueue()  # its put is safe in a signal handler
-    signals.report(lambda number: events.put(signal.Signals(number)) if number in signals.ENDING_SIGNALS else None)
+    signals.watch(lambda number: events.put(signal.Signals(number)) if number in signals.ENDING_SIGNALS else None)
     junction = Junction(serve.STDIN, serve.STDOUT, serve.warn, lambda: events.put(_Event.SIDE_ENDED))
-    recorder, relay = serve.build(
+    recorder, relay = serve.build_relay(
         [],
         values,
-        serve.prepare(values, is_chained=True),
+        serve.make_run_context(values, is_chained=True),
         from_client=junction.from_client,
         to_client=junction.to_client,
         from_agent=junction.from_agent,
         to_agent=junction.to_agent,
     )
-    relay.notify = lambda: events.put(_Event.SIDE_ENDED)
+    relay.on_side_ended = lambda: events.put(_Event.SIDE_ENDED)
     relay.start()
     junction.start()
     serve.finish_start(recorder, relay)
@@ -140,10 +140,10 @@ def serve_chain(values: dict[str, str]) -> int:
 
     def end() -> None:
         junction.stop()
-        relay.client_pump.has_ended.wait()
-        relay.agent_pump.has_ended.wait()
-        relay.finish(f"agent is out of reach: {reason}")
-        relay.finish_work(_WORK_SECONDS)
+        relay.client_pump.ended.wait()
+        relay.agent_pump.ended.wait()
+        relay.handle_agent_end(f"agent is out of reach: {reason}")
+        relay.stop_work(_WORK_SECONDS)
         relay.close()
         junction.wait_for_delivery()
         events.put(_Event.DELIVERED)

@@ -40,7 +40,7 @@ class Envelopes:
         """What a line from the conductor brings: usually one line, none if it means nothing."""
         if line.startswith(_WRAPPED_UPDATE) and line.endswith(b"}}\n"):
             params = line[len(_WRAPPED_UPDATE) : -len(b"}}\n")]
-            if jsonrpc.is_plain(params):  # else more than the parameters follows
+            if jsonrpc.is_embeddable(params):  # else more than the parameters follows
                 return [(Peer.AGENT, b"".join((_UPDATE, params, b"}\n")))]
         try:
             return self._open(line, jsonrpc.read_message(line))

@@ -18,7 +18,7 @@ def launch_chain(words: list[str]) -> None:
     values, _, wrong = start.read_options(options.CHAIN, words)
     if start.is_terminal(0):
         start.say(_NO_CONDUCTOR)
-        os._exit(start.USAGE)
+        os._exit(start.USAGE_STATUS)
     gc.disable()  # as in ``launch``
     start.report_config_problems(wrong)
     from acp_proxy.tools.chain.chain import serve_chain

@@ -172,7 +172,7 @@ class EditReader:
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT and not scope:
                 self._prompts[turn] = _join_texts(acp.member(params, "prompt"))
-            elif entry.of == acp.REQUEST_PERMISSION:
+            elif entry.answered_method == acp.REQUEST_PERMISSION:
                 self._add_permission(entry)
         elif method == acp.REQUEST_PERMISSION:
             call = self._add_to_call(turn, entry.at, acp.member(params, "toolCall"), scope, is_start=False)
@@ -181,7 +181,7 @@ class EditReader:
         elif method == acp.UPDATE:
             update = acp.member(params, "update")
             kind = acp.update_kind(update)
-            if kind in update_kinds.CALLS:
+            if kind in update_kinds.V1_CALLS:
                 self._add_to_call(turn, entry.at, update, scope, is_start=kind == update_kinds.TOOL_CALL)
             elif kind == update_kinds.SUBAGENT:
                 return acp.session_id(update)

@@ -207,7 +207,7 @@ def _report_refusal(error: object, session_id: str, agent_start: AgentStart) -> 
         ]
     mode = agent_start.modes.handover
     if agent_start.why_passive is None and (
-        mode == "always" or (mode == "auto" and handover_lines.says_unknown(error))
+        mode == "always" or (mode == "auto" and handover_lines.says_session_unknown(error))
     ):
         text += "; acp-proxy shows the transcript instead"
         todo = (

@@ -37,4 +37,4 @@ def ask_folder(
         raise AcpProxyError(f"the agent {problem_text}, so it cannot continue a session. {advice}")
     name, may_be_others = name_command(command), may_run_others(command)
     folder = store.choose_agent(agent_id, offer.name, name, may_run_others=may_be_others)
-    return folder, {"name": offer.name, "version": offer.release}
+    return folder, {"name": offer.name, "version": offer.agent_version}

@@ -40,7 +40,8 @@ def list_abilities(offer: Offer, modes: Modes, why_passive: str | None) -> list[
     None."""
     if why_passive is None and offer.dialect is None:
         why_passive = (
-            f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
+            f"the agent speaks version {offer.protocol_version} of the protocol; "
+            "acp-proxy passes it through and adds nothing"
         )
     added = capabilities.choose_served_here(offer, modes) if why_passive is None else ()
     return [

@@ -155,8 +155,8 @@ def _format_agent(report: AgentReport) -> Iterator[tuple[str, str]]:
         return
     offer = report.offer
     if offer is not None:
-        yield "name", f"{offer.name or _NO_NAME} {offer.release or ''}".rstrip()
-        yield "protocol", f"version {offer.version}, answered after {report.seconds:.1f} s"
+        yield "name", f"{offer.name or _NO_NAME} {offer.agent_version or ''}".rstrip()
+        yield "protocol", f"version {offer.protocol_version}, answered after {report.seconds:.1f} s"
         other_abilities = sorted(offer.served_by_agent - {ability.name for ability in report.abilities})
         if other_abilities:
             yield "also offers", ", ".join(other_abilities)
@@ -222,8 +222,8 @@ def _encode_agent(report: AgentReport) -> dict[str, Any]:
         "strayLines": list(report.stray_lines),
         "seconds": round(report.seconds, 3) if report.seconds is not None else None,
         "name": offer.name if offer is not None else None,
-        "version": offer.release if offer is not None else None,
-        "protocolVersion": offer.version if offer is not None else None,
+        "version": offer.agent_version if offer is not None else None,
+        "protocolVersion": offer.protocol_version if offer is not None else None,
         "offers": sorted(offer.served_by_agent) if offer is not None else [],
         "abilities": [
             {"name": ability.name, "by": ability.answered_by, "why": ability.reason} for ability in report.abilities

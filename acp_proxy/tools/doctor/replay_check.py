@@ -108,7 +108,7 @@ def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     comparison = compare_replay(drop_rewound(reader), ((line, False) for line in lines))
     if comparison is not None:
         comparison.end_message()
-    rule = choose_past(comparison, cannot_compare=comparison is None).rule
+    rule = choose_past(comparison, comparison_failed=comparison is None).rule
     if comparison is None or rule is not Rule.LESS:
         return ReplayComparison(WHOLE if rule is Rule.SAME else OTHER)
     return ReplayComparison(LOSES, tuple(_list_losses(comparison)))
@@ -119,10 +119,10 @@ def _list_losses(comparison: Comparison) -> Iterator[str]:
     known_length = sum(end - start for start, end in spans)
     if comparison.user_message_count < len(text.user_messages):
         yield "some of the user's words" if comparison.user_message_count else "the user's words"
-    if known_length < len(text.words):
+    if known_length < len(text.agent_letters):
         yield "some of the agent's words" if known_length else "the agent's words"
     missing_calls = len(text.calls) - len(comparison.place.call_cursor.known_indexes)
     if missing_calls > 0:
         yield f"{missing_calls} of {len(text.calls)} tool call{'s' if len(text.calls) > 1 else ''}"
-    if text.thoughts and not comparison.has_thoughts:
+    if text.thought_letters and not comparison.has_thoughts:
         yield "the agent's thoughts"

@@ -71,7 +71,11 @@ def _find_chunk(entry: Entry) -> tuple[str, str | None] | None:
     """The kind and the id of the message that an entry is a chunk of; None if it is something else."""
     update = acp.member(acp.member(entry.value, "params"), "update")
     kind = acp.update_kind(update)
-    return (kind, acp.text(update, "messageId")) if kind in update_kinds.CHUNKS and entry.peer is not None else None
+    return (
+        (kind, acp.text(update, "messageId"))
+        if kind in update_kinds.MESSAGE_CHUNKS and entry.peer is not None
+        else None
+    )
 
 
 def _read_words(entry: Entry) -> str:
@@ -80,4 +84,4 @@ def _read_words(entry: Entry) -> str:
 
 
 def _replace_value(entry: Entry, value: object, note: dict[str, object] | None) -> Entry:
-    return Entry(entry.at, entry.run, entry.peer, entry.of, None, value, note, entry.protocol)
+    return Entry(entry.at, entry.run, entry.peer, entry.answered_method, None, value, note, entry.protocol_version)

@@ -97,7 +97,7 @@ def import_transcript(
         store.layout,
         file_or_stream,
         store.layout.make_folder,
-        timestamps.stamp(time.time()),
+        timestamps.format_now(time.time()),
         accepts_damaged=accepts_damaged,
     )
     if imported.is_new:

@@ -54,7 +54,7 @@ def compress(
         rows = list_rows_of_agent(opened_store, agent) if agent else None
         if sessions:
             rows = [choose_session(opened_store, selector, agent) for selector in sessions]
-        for agent_folder, name in show_progress(opened_store.prepare_to_compress(rows), "Compressing"):
+        for agent_folder, name in show_progress(opened_store.list_transcripts_to_compress(rows), "Compressing"):
             try:
                 result = opened_store.compress(agent_folder, name, options)
             except OSError as problem:

@@ -138,8 +138,8 @@ def describe_entry(entry: Entry) -> str:
     if entry.note is not None:
         return f"note {acp.text(entry.note, 'type') or ''}".rstrip()
     peer_name = entry.peer.value if entry.peer is not None else ""
-    if entry.of is not None:
-        return f"{peer_name} answers {entry.of}"
+    if entry.answered_method is not None:
+        return f"{peer_name} answers {entry.answered_method}"
     update = acp.member(acp.member(entry.value, "params"), "update")
     return f"{peer_name} {acp.update_kind(update) or acp.text(entry.value, 'method') or 'message'}"
 

@@ -19,7 +19,7 @@ from acp_proxy.store.index import Index, ListedSession, decode_id
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows
 from acp_proxy.store.store_index import StoreIndex
-from acp_proxy.transcript.appender import lock_unused
+from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.file_names import compressed_path, make_selector, name_before_delete
 
 IN_USE = "in use"
@@ -222,7 +222,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_ma
     path = layout.path_by_name(agent_folder, name)
     try:
         # The journal's lock keeps others from decompressing it.
-        with layout.get_journal(agent_folder).lock(), lock_unused(path) as is_unused:
+        with layout.get_journal(agent_folder).lock(), lock_if_unused(path) as is_unused:
             if not is_unused or (candidate.file_version is not None and _read_version(path) != candidate.file_version):
                 return IN_USE
             delete.delete_by_name(

@@ -121,7 +121,7 @@ def _parse_limits(older_than: str | None, keep: int | None, max_size: str | None
             "prune needs a limit. Give --older-than, --keep or --max-size (or --deleted, which needs none)."
         )
     age = values.parse_seconds("--older-than", older_than) if older_than is not None else None
-    older_than_stamp = timestamps.stamp(max(time.time() - age, 0.0)) if age is not None else None
+    older_than_stamp = timestamps.format_now(max(time.time() - age, 0.0)) if age is not None else None
     return Limits(older_than_stamp, keep, values.parse_size("--max-size", max_size) if max_size is not None else None)
 
 

@@ -160,7 +160,7 @@ def _write_patch(fd: int, patch: Patch) -> None:
 
 
 def _encode_gap(neighbour: damage.Neighbour | None) -> bytes:
-    stamp = neighbour.at if neighbour is not None else timestamps.stamp(time.time())
+    stamp = neighbour.at if neighbour is not None else timestamps.format_now(time.time())
     return file_format.encode_note(stamp, REPAIR, {"type": NoteType.GAP, "reason": GapReason.REPAIRED})[:-1]
 
 

@@ -18,7 +18,7 @@ def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
 
     Raises OSError, AcpProxyError.
     """
-    layout, store_index, stamp = store.layout, store.store_index, timestamps.stamp(time.time())
+    layout, store_index, stamp = store.layout, store.store_index, timestamps.format_now(time.time())
     if finding.kind == MODE:
         finding.path.chmod((0o777 if finding.path.is_dir() else 0o666) & ~private_files.PRIVATE_UMASK)
     elif finding.path.parent == layout.search:

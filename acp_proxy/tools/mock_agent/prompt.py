@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.replay.v2_client import V1AsV2, prefix_ids
 from acp_proxy.tools.mock_agent.connection import Connection
 from acp_proxy.tools.mock_agent.sessions import RUN, PlayedSession
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
 from acp_proxy.tools.mock_agent.turn_player import TurnLines, Verdict, replace_line
 from acp_proxy.transcript.file_format import ACP_V1, Entry
+from acp_proxy.transcript_replay.v2_client import V1ToV2Converter, prefix_ids
 
 _BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 
@@ -148,14 +148,14 @@ class PromptPlayerV2(PromptPlayer):
 
     def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
         super().__init__(connection, session, request, speed)
-        self._v1_as_v2 = V1AsV2(session.id)
+        self._v1_as_v2 = V1ToV2Converter(session.id)
         self._message_id = ""
 
     def _begin(self, stamp: str) -> None:
         self.session.played_prompts += 1
         self._message_id = f"mock-{self.session.played_prompts}"
         raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
-        self.session.take(Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw), protocol=V2))
+        self.session.take(Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw), protocol_version=V2))
         accepted = jsonrpc.encode_result(self.request.id, {"messageId": self._message_id})
         self._put(self._update({"sessionUpdate": update_kinds.WORK_STATE, "state": "running"}), stamp)
         self._put(accepted, stamp, acp.PROMPT)
@@ -169,9 +169,9 @@ class PromptPlayerV2(PromptPlayer):
     def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is None or acp.update_kind(acp.read_update(line)) == update_kinds.CURRENT_MODE:
             return
-        lines = [line] if entry.protocol == V2 else self._v1_as_v2.convert([line])
+        lines = [line] if entry.protocol_version == V2 else self._v1_as_v2.convert([line])
         [renamed] = prefix_ids(lines, f"{self._message_id}-")
-        self._unsent.append((renamed, replace_line(replace(entry, protocol=V2), renamed)))
+        self._unsent.append((renamed, replace_line(replace(entry, protocol_version=V2), renamed)))
 
     def _send(self, line: bytes, stamp: str, of: str | None = None) -> None:
         self._play_entry(Entry(stamp, RUN, Peer.AGENT, of), line)
@@ -181,21 +181,23 @@ class PromptPlayerV2(PromptPlayer):
         if line is None:
             return None
         params = acp.member(jsonrpc.parse_leniently(line), "params")
-        call = acp.member(params, "toolCall" if step.entry.protocol == ACP_V1 else "subject")
-        if step.entry.protocol != ACP_V1:
+        call = acp.member(params, "toolCall" if step.entry.protocol_version == ACP_V1 else "subject")
+        if step.entry.protocol_version != ACP_V1:
             call = acp.member(call, "toolCall")
         question_params: dict[str, object] = {"sessionId": self.session.id, "options": acp.member(params, "options")}
         question_params["title"] = acp.text(params, "title") or acp.text(call, "title") or "May I go on?"
         if isinstance(call, dict):
             question_params["subject"] = {
                 "type": "tool_call",
-                "toolCall": self._describe_call(call, is_v1=step.entry.protocol == ACP_V1),
+                "toolCall": self._describe_call(call, is_v1=step.entry.protocol_version == ACP_V1),
             }
         return jsonrpc.encode_request(id, acp.REQUEST_PERMISSION, question_params)
 
     def _describe_call(self, call: dict[str, object], *, is_v1: bool) -> object:
         line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
-        [renamed] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_v1 else [line], f"{self._message_id}-")
+        [renamed] = prefix_ids(
+            V1ToV2Converter(self.session.id).convert([line]) if is_v1 else [line], f"{self._message_id}-"
+        )
         update = acp.read_update(renamed)
         return (
             {name: value for name, value in update.items() if name != "sessionUpdate"}
@@ -204,7 +206,7 @@ class PromptPlayerV2(PromptPlayer):
         )
 
     def _encode_ending(self, step: Answer) -> bytes:
-        if step.entry is not None and step.entry.protocol == V2 and step.entry.of is None:
+        if step.entry is not None and step.entry.protocol_version == V2 and step.entry.answered_method is None:
             return self._turn_lines.encode_entry(step.entry) or self._encode_idle({})
         return super()._encode_ending(step)
 
@@ -223,7 +225,7 @@ class PromptPlayerV2(PromptPlayer):
         self._is_answered = True
 
     def _put(self, line: bytes, stamp: str, of: str | None = None) -> None:
-        self._unsent.append((line, replace_line(Entry(stamp, RUN, Peer.AGENT, of, protocol=V2), line)))
+        self._unsent.append((line, replace_line(Entry(stamp, RUN, Peer.AGENT, of, protocol_version=V2), line)))
 
     def _update(self, update: dict[str, object]) -> bytes:
         return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})

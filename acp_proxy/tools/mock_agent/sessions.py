@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
-from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
-from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.tools.mock_agent.state import PlayedState
 from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut_into_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.v2_entries import V2AsV1
+from acp_proxy.transcript_replay.replayer import Replayer
+from acp_proxy.transcript_replay.v2_client import V2ClientReplayer, count_handovers
+from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
 RUN = "mock00"
 """The run of this connection's entries, among the recorded runs."""
@@ -59,14 +59,16 @@ class PlayedSession:
 
         ``kinds``: the optional kinds of updates that the client supports.
         """
-        replayer = Replayer(self.id, run_id=RUN, other_ids=frozenset(self.header.forked_from), kinds=kinds)
+        replayer = Replayer(
+            self.id, run_id=RUN, other_ids=frozenset(self.header.forked_from), client_update_kinds=kinds
+        )
         lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]
         return [*lines, *replayer.end()], [*replayer.list_states(), *self._encode_title()]
 
     def make_replay_v2(self) -> tuple[list[bytes], list[bytes]]:
         """As ``make_replay``, for a client of version 2."""
         other_ids = frozenset(self.header.forked_from)
-        v1_replayer = Replayer(self.id, run_id=RUN, other_ids=other_ids, kinds=update_kinds.OPTIONAL)
+        v1_replayer = Replayer(self.id, run_id=RUN, other_ids=other_ids, client_update_kinds=update_kinds.OPTIONAL)
         replayer = V2ClientReplayer(self.id, v1_replayer, V2Replayer(self.id, other_ids=other_ids))
         replayer.total_handovers = count_handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]
@@ -85,7 +87,7 @@ def read_session(header: Header, entries: Iterable[Entry]) -> PlayedSession:
     session, as_v1 = PlayedSession(header, Summary.begin(header)), V2AsV1(at_once=True)
     for entry in entries:
         session.recorded_entries.append(entry)
-        is_first = entry.protocol == file_format.ACP_V1 and as_v1.is_idle
+        is_first = entry.protocol_version == file_format.ACP_V1 and as_v1.is_idle
         for entry_as_v1 in [entry] if is_first else as_v1.add(entry):
             session.take(entry_as_v1)
     return session

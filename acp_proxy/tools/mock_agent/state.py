@@ -44,9 +44,9 @@ class PlayedState:
             self._take_update(acp.member(params, "update"))
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.SET_MODE:
             self._asked[entry.request_key] = acp.text(params, "modeId") or ""
-        elif entry.of == acp.SET_MODE and acp.member(entry.value, "error") is None:
+        elif entry.answered_method == acp.SET_MODE and acp.member(entry.value, "error") is None:
             self.set_mode(self._asked.pop(entry.request_key, ""))
-        elif entry.of == acp.SET_CONFIG_OPTION:
+        elif entry.answered_method == acp.SET_CONFIG_OPTION:
             self._take_options(acp.member(entry.value, "result"))
 
     def set_mode(self, mode: str) -> bool:

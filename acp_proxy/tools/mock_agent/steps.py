@@ -88,7 +88,7 @@ def cut_into_turns(session_id: str, entries: Iterable[Entry]) -> list[RecordedTu
         if entry.is_prompt:
             turns.append(_OpenTurn(entry))
             open_turns[entry.request_key] = turns[-1]
-        elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
+        elif entry.answered_method == acp.PROMPT and entry.peer is Peer.AGENT:
             if not _only_accepts(entry) and (turn := open_turns.pop(entry.request_key, None)) is not None:
                 turn.end(entry)
         elif _is_idle(entry):
@@ -101,13 +101,13 @@ def cut_into_turns(session_id: str, entries: Iterable[Entry]) -> list[RecordedTu
 
 def _only_accepts(entry: Entry) -> bool:
     """Whether an answer to a prompt only accepts it, as in version 2."""
-    return entry.protocol == versions.V2.version and acp.member(entry.value, "error") is None
+    return entry.protocol_version == versions.V2.version and acp.member(entry.value, "error") is None
 
 
 def _is_idle(entry: Entry) -> bool:
     """Whether the agent says that nothing is under way, which ends a turn of version 2."""
     update = acp.member(acp.member(entry.value, "params"), "update")
-    is_agents_v2 = entry.peer is Peer.AGENT and entry.protocol == versions.V2.version
+    is_agents_v2 = entry.peer is Peer.AGENT and entry.protocol_version == versions.V2.version
     return is_agents_v2 and versions.V2.read_work_state(update) in (versions.IDLE, versions.FAILED)
 
 
@@ -132,12 +132,12 @@ class _OpenTurn:
             return
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             update = acp.member(acp.member(value, "params"), "update")
-            if entry.protocol == versions.V2.version and acp.update_kind(update) in _AGENTS_OWN_KINDS:
+            if entry.protocol_version == versions.V2.version and acp.update_kind(update) in _AGENTS_OWN_KINDS:
                 return
             self.steps.append(Send(self._measure_pause(entry), entry, acp.text(update, "toolCallId")))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
             self._ask(entry)
-        elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
+        elif entry.peer is Peer.CLIENT and entry.answered_method == acp.REQUEST_PERMISSION:
             self._measure_pause(entry)  # playback does not repeat the user's pause
             if (ask := self.asked.pop(entry.request_key, None)) is not None:
                 self.steps.append(Await(ask.number, acp.member(value, "result")))
@@ -167,7 +167,7 @@ class _OpenTurn:
         options_offered = acp.member(params, "options")
         options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _read_list(options_offered)}
         kinds = {id: kind or "" for id, kind in options.items() if id is not None}
-        about = params if entry.protocol == file_format.ACP_V1 else acp.member(params, "subject")
+        about = params if entry.protocol_version == file_format.ACP_V1 else acp.member(params, "subject")
         call = acp.text(acp.member(about, "toolCall"), "toolCallId")
         ask = Ask(self._measure_pause(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
         self.asked[entry.request_key] = ask

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.replay import tool_calls
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Send
 from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript_replay import tool_calls
 
 _CANCELLED = "cancelled"
 
@@ -70,7 +70,7 @@ class TurnLines:
         if entry.raw is None or (id := acp.session_id(acp.member(entry.value, "params"))) is None:
             return None
         try:
-            return (entry.raw if id == self._session_id else acp.with_session(entry.raw, self._session_id)) + b"\n"
+            return (entry.raw if id == self._session_id else acp.with_session_id(entry.raw, self._session_id)) + b"\n"
         except (ValueError, KeyError):
             return None
 

@@ -364,7 +364,7 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
     def find_time(self, digit: str, doc: int) -> str:
         """When a turn began. Raises TableReplaced, Unreadable."""
         with self._replace_broken(digit):
-            return self._by_digit[digit].find_time(doc) or timestamps.stamp(decode_second(doc))
+            return self._by_digit[digit].find_time(doc) or timestamps.format_now(decode_second(doc))
 
     def make_hit(
         self, digit: str, row: ListedSession, stamp: str, docs: list[int], request: SearchRequest
@@ -484,7 +484,7 @@ def read_addition(
 
 def _find_beginning(reader: TranscriptReader, header: Header) -> str:
     """When the session began; of a copy, when its original did, so that both are found at the same time."""
-    first = next(reader.read_lines(), None) if proxy_ids.parse_id(header.session_id) is not None else None
+    first = next(reader.read_lines(), None) if proxy_ids.parse_other_agents_id(header.session_id) is not None else None
     note = first.entry.note if first is not None and first.entry is not None else None
     return (acp.text(note, "createdAt") if note is not None else None) or header.created_at
 

@@ -146,7 +146,7 @@ class TurnReader:
                 self._add_update(entry.at, update)
         elif method == acp.REQUEST_PERMISSION:
             self._add_call(self._find_turn(entry.at), acp.member(params, "toolCall"))
-        elif entry.of == acp.PROMPT:
+        elif entry.answered_method == acp.PROMPT:
             if (prompt_key := _make_prompt_key(entry)) in self._unanswered:
                 self._unanswered.remove(prompt_key)
             if self._prompt_key == prompt_key:

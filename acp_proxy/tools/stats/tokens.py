@@ -207,10 +207,10 @@ def _find_result(entry: Entry) -> object:
     """What may have the usage of a turn: the prompt's answer, or the state that ends it in version 2."""
     if entry.peer is not Peer.AGENT:
         return None
-    if entry.of == acp.PROMPT:
+    if entry.answered_method == acp.PROMPT:
         return acp.member(entry.value, "result")
     update = acp.member(acp.member(entry.value, "params"), "update")
-    is_state = entry.protocol != file_format.ACP_V1 and acp.update_kind(update) == update_kinds.WORK_STATE
+    is_state = entry.protocol_version != file_format.ACP_V1 and acp.update_kind(update) == update_kinds.WORK_STATE
     return update if is_state else None
 
 

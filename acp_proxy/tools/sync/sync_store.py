@@ -20,7 +20,7 @@ from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store_base import StoreBase
 from acp_proxy.tools.sync import remote_transcripts
 from acp_proxy.transcript import file_names, private_files
-from acp_proxy.transcript.appender import lock_unused
+from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.file_format import Header, RemotePart
 from acp_proxy.transcript.file_names import make_uid
 from acp_proxy.transcript.private_files import lock, open_private, read_at
@@ -120,7 +120,7 @@ class SyncStore(StoreBase):
 
     def is_open(self, agent_folder: str, name: str) -> bool:
         """Whether somebody has a session open to append."""
-        with lock_unused(self.layout.path_by_name(agent_folder, name)) as is_unused:
+        with lock_if_unused(self.layout.path_by_name(agent_folder, name)) as is_unused:
             return not is_unused
 
     def measure(self, agent_folder: str, name: str) -> int:
@@ -160,7 +160,7 @@ class SyncStore(StoreBase):
             self.layout, agent_folder, name, expected_size, data, known_header.uid, remote_parts
         ):
             return True
-        remote_turns.store_waiting_turns(
+        remote_turns.store_remote_turns(
             self.layout, agent_folder, name, expected_size, data, known_header.uid, remote_parts
         )
         return False

@@ -155,7 +155,7 @@ class _Site:
 
     def show_session(self, request: Request) -> Response:
         """A part of a conversation. ``turn``, ``piece``: where the part begins. ``before`` instead of ``turn``: where
-        it ends; ``end``: at the end of all."""
+        it ends, which ``end`` says of all."""
         store, row = self._find(request)
         params = request.query_params
         piece = _read_number(params.get("piece"), 0)

@@ -11,11 +11,11 @@ from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
+    ChoosePast,
     EndTurn,
     RecordMessage,
     RecordNote,
-    ShowPast,
-    StopShowingPast,
+    StopSendingTranscript,
 )
 from acp_proxy.proxy.handover import handovers
 from acp_proxy.proxy.handover.handovers import ATTACHED_LIMIT, Handovers
@@ -108,7 +108,7 @@ def test_a_load_opens_a_new_session_the_past_is_shown_and_then_it_is_answered() 
     assert (step.to_client, step.kept) == (b"", [])
     modes = {"currentModeId": "plan"}
     step = talk.agent.say(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
-    assert step.asked == [ShowPast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert step.asked == [ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
     assert step.to_client == b""
     assert step.kept == [
         BeginTranscript("s", "/w", [], file_format.PARTIAL),
@@ -154,7 +154,7 @@ def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
 def test_an_incomplete_transcript_is_handed_over_too() -> None:
     talk = opening(SimulatedSession(complete=False))
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        ShowPast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
+        ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
     ]
 
 
@@ -402,7 +402,7 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     talk.client.say(delete(2, "s"))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = showing_past()
-    assert StopShowingPast(ONE) in talk.client.say(delete(2, "s")).asked
+    assert StopSendingTranscript(ONE) in talk.client.say(delete(2, "s")).asked
     assert [told["id"] for told in client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))] == [1]
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
@@ -413,7 +413,7 @@ def test_a_fork_of_a_handed_over_session_has_the_clients_session_as_parent() -> 
     assert json.loads(step.to_agent)["params"]["sessionId"] == "n"
     step = talk.agent.say(result(2, {"sessionId": "f"}))
     assert step.to_client == line(result(2, {"sessionId": "f"}))
-    assert step.kept[0] == BeginTranscript("f", "/w", [], file_format.PARTIAL, parent="s")
+    assert step.kept[0] == BeginTranscript("f", "/w", [], file_format.PARTIAL, parent_id="s")
 
 
 # A restore that the agent refuses.
@@ -430,7 +430,7 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        ShowPast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
+        ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
     ]
     told = client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))
     assert [each.get("id") for each in told] == [None, 1]
@@ -503,7 +503,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     step = talk.agent.say(refusal | {"id": 2})
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
-    wanted = ShowPast(
+    wanted = ChoosePast(
         make_request_id(2),
         fixed_rule=Rule.HANDED_OVER,
         wants_past=False,
@@ -582,7 +582,7 @@ def test_a_cancel_is_not_kept_for_a_prompt_that_cannot_be_sent_again() -> None:
     talk.finish_lookup(2)
     talk.client.say(CANCEL_TURN)
     talk.agent.say(error(OURS, -32603))
-    assert talk.core._handovers.end_sending_again("s") == []
+    assert talk.core._handovers.end_resending("s") == []
 
 
 @pytest.mark.parametrize("is_found", [False, True], ids=["looked up", "asked"])
@@ -685,7 +685,7 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     talk = asked_by_another_windows_id(load(1, "s"))
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     step = talk.agent.say(result(1, {}))
-    assert step.asked == [ShowPast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert step.asked == [ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
     assert client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD)) == [result(1, {})]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "s")
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
@@ -827,7 +827,7 @@ def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
 def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = hand_over_and_prompt()
     said = [chunk("s", HANDOVER_RECORD[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
-    monkeypatch.setattr(handovers, "HELD_LIMIT", len(line(*said[:2])))
+    monkeypatch.setattr(handovers, "HELD_BYTES_LIMIT", len(line(*said[:2])))
     assert talk.agent.say(*said[:2]).to_client == b""
     assert talk.agent.say(said[2]).to_client == line(*said)
     assert talk.agent.say(user_chunk("n", HANDOVER_RECORD)).to_client == b""
@@ -851,7 +851,7 @@ def hand_over_with_image() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record and an image."""
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client.say(load(1, "s"))
-    wanted = ShowPast(
+    wanted = ChoosePast(
         ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True, accepted_content=frozenset({"image"})
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]

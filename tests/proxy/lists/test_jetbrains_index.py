@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import AGENT, Modes
-from acp_proxy.proxy.effects import AmendList, BeginTranscript, FollowAgent, Forward
+from acp_proxy.proxy.effects import AmendList, BeginTranscript, Forward, StoreAgentsChange
 from tests.conversation import (
     AS_USUAL,
     CoreConversation,
@@ -56,16 +56,20 @@ def listing(id: object, archived: str | None = None) -> dict[str, Any]:
     return request(id, "session/list", {"cwd": "/w", **wanted})
 
 
-CHANGES: list[tuple[dict[str, Any], Any, FollowAgent]] = [
-    (request(1, "_session/rename", {"sessionId": "s", "title": " The\n user's "}), {}, FollowAgent("s", "The user's")),
-    (request(1, "_session/archive", {"sessionId": "s"}), {}, FollowAgent("s", is_archived=True)),
-    (request(1, "_session/unarchive", {"sessionId": "s"}), {}, FollowAgent("s", is_archived=False)),
+CHANGES: list[tuple[dict[str, Any], Any, StoreAgentsChange]] = [
+    (
+        request(1, "_session/rename", {"sessionId": "s", "title": " The\n user's "}),
+        {},
+        StoreAgentsChange("s", "The user's"),
+    ),
+    (request(1, "_session/archive", {"sessionId": "s"}), {}, StoreAgentsChange("s", is_archived=True)),
+    (request(1, "_session/unarchive", {"sessionId": "s"}), {}, StoreAgentsChange("s", is_archived=False)),
 ]
 
 
 @pytest.mark.parametrize(("asked", "answer", "noted"), CHANGES)
 def test_what_the_client_changes_in_the_agent_is_noted_before_the_answer(
-    asked: Said, answer: Any, noted: FollowAgent
+    asked: Said, answer: Any, noted: StoreAgentsChange
 ) -> None:
     talk = indexing()
     assert talk.client.say(asked).done[-1:] == [Forward(Peer.AGENT, line(asked))]
@@ -73,7 +77,7 @@ def test_what_the_client_changes_in_the_agent_is_noted_before_the_answer(
 
 
 @pytest.mark.parametrize(("asked", "answer", "noted"), CHANGES)
-def test_what_the_agent_refuses_is_not_noted(asked: Said, answer: Any, noted: FollowAgent) -> None:
+def test_what_the_agent_refuses_is_not_noted(asked: Said, answer: Any, noted: StoreAgentsChange) -> None:
     talk = indexing()
     talk.client.say(asked)
     assert talk.agent.say(error(1, -32002)).done == [Forward(Peer.CLIENT, line(error(1, -32002)))]
@@ -82,7 +86,7 @@ def test_what_the_agent_refuses_is_not_noted(asked: Said, answer: Any, noted: Fo
 def test_a_title_is_noted_as_the_agent_has_it() -> None:
     talk = CoreConversation().initialize({"sessionCapabilities": {"list": {}, "title": {}}}).open("s")
     talk.client.say(request(1, "session/set_title", {"sessionId": "s", "title": "long"}))
-    assert talk.agent.say(result(1, {"title": "shorter"})).done[0] == FollowAgent("s", "shorter")
+    assert talk.agent.say(result(1, {"title": "shorter"})).done[0] == StoreAgentsChange("s", "shorter")
 
 
 LOOK_UP = request(1, "_session/batch_get", {"sessionIds": ["s", "t"]})
@@ -201,7 +205,7 @@ def test_a_request_reaches_the_agents_session_and_counts_for_the_one_that_contin
     assert step.to_agent == line(asked | {"params": {**asked["params"], "sessionId": "n"}})
     step.add(talk.agent.say(result(1, {"sessionId": "f"} if asked["method"] == "session/fork" else {})))
     assert {getattr(record, "session_id", "old") for record in step.kept} <= {"old", "f"}
-    assert {each.session_id for each in step.done if isinstance(each, FollowAgent)} <= {"old"}
+    assert {each.session_id for each in step.done if isinstance(each, StoreAgentsChange)} <= {"old"}
     assert talk.open_transcripts == []
 
 
@@ -211,13 +215,13 @@ def test_a_fork_of_a_session_that_was_not_opened_here_begins_with_the_whole_of_i
     [begun] = [
         record for record in talk.agent.say(result(1, {"sessionId": "f"})).kept if isinstance(record, BeginTranscript)
     ]
-    assert (begun.session_id, begun.parent) == ("f", "old")
+    assert (begun.session_id, begun.parent_id) == ("f", "old")
 
 
 def test_what_the_agent_says_of_such_a_session_has_the_id_that_the_client_used() -> None:
     talk = begin_after_handover()
     talk.client.say(request(1, "_session/rename", {"sessionId": "n", "title": "Mine"}))
-    assert FollowAgent("old", "Mine") in talk.agent.say(result(1, {})).done
+    assert StoreAgentsChange("old", "Mine") in talk.agent.say(result(1, {})).done
     talk.titles["old"] = "By our command"
     talk.changed_by_agent = frozenset()
     told = talk.agent.say(update("n", "session_info_update", title="The agent's")).to_client
@@ -288,7 +292,7 @@ def test_a_page_without_archived_sessions_is_followed_by_the_next_one() -> None:
 
 
 def test_sessions_that_only_acp_proxy_lists_are_renamed_and_archived_here() -> None:
-    id = proxy_ids.make_id("another-agent", "s")
+    id = proxy_ids.make_other_agents_id("another-agent", "s")
     talk = indexing()
     talk.stored[id] = SimulatedSession()
     step = talk.client.say(request(1, "_session/rename", {"sessionId": id, "title": "Mine"}))
@@ -302,4 +306,6 @@ def test_sessions_that_only_acp_proxy_lists_are_renamed_and_archived_here() -> N
 def test_rows_are_amended_by_one_effect() -> None:
     talk = indexing()
     step = talk.agent.say(CHANGED)
-    assert step.asked == [AmendList(line(CHANGED), archived="include", is_of_index=True, list_member="params")]
+    assert step.asked == [
+        AmendList(line(CHANGED), archive_filter="include", is_of_agent_index=True, rows_member="params")
+    ]

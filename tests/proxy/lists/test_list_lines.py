@@ -88,7 +88,7 @@ def test_the_users_title_replaces_the_agents_and_other_bytes_stay() -> None:
         b'{"cwd":"/","sessionId":"b" }, '
         b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
     )
-    assert amend_rows(raw, ListChanges(title_of=MINE.get)) == (
+    assert amend_rows(raw, ListChanges(find_title=MINE.get)) == (
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : "Mine", "n":1.0}, '
         b'{"cwd":"/","sessionId":"b","title":"with \\"quotes\\" and \xc3\xa9" }, '
         b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
@@ -103,7 +103,7 @@ def test_titles_are_set_while_deleted_sessions_are_removed() -> None:
 
 def test_the_last_duplicate_title_is_replaced() -> None:
     raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","title":"Mine","title":"theirs"}]}}\n'
-    assert amend_rows(raw, ListChanges(title_of=MINE.get)) == raw.replace(b"theirs", b"Mine")
+    assert amend_rows(raw, ListChanges(find_title=MINE.get)) == raw.replace(b"theirs", b"Mine")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_last_duplicate_title_is_replaced() -> None:
 )
 def test_a_list_without_changed_titles_passes_byte_for_byte(said: dict[str, Any]) -> None:
     raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
-    assert amend_rows(raw, ListChanges(title_of=MINE.get)) == raw
+    assert amend_rows(raw, ListChanges(find_title=MINE.get)) == raw
 
 
 @given(
@@ -142,13 +142,13 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : null, "n":1.0}, {"cwd":"/","sessionId":"b" },'
         b' {"sessionId":"c","title":"theirs"}, {"sessionId":"d"}, {"sessionId":"e","title":""}, 3]}}\n'
     )
-    assert list_lines.find_untitled(raw, include_absent=True) == ["a", "b", "d"]
-    assert list_lines.find_untitled(raw, include_absent=False) == []
+    assert list_lines.find_without_usable_title(raw, include_absent=True) == ["a", "b", "d"]
+    assert list_lines.find_without_usable_title(raw, include_absent=False) == []
     made = {"a": "One", "b": "Two", "c": "Three", "e": "Five"}
-    assert amend_rows(raw, ListChanges(generated_titles=made)) == raw.replace(b"null", b'"One"').replace(
+    assert amend_rows(raw, ListChanges(fallback_titles=made)) == raw.replace(b"null", b'"One"').replace(
         b'"b" ', b'"b","title":"Two" '
     )
-    listed = json.loads(amend_rows(raw, ListChanges(frozenset("b"), {"a": "Mine"}.get, generated_titles=made)))[
+    listed = json.loads(amend_rows(raw, ListChanges(frozenset("b"), {"a": "Mine"}.get, fallback_titles=made)))[
         "result"
     ]["sessions"]
     assert [row.get("title") for row in listed[:-1]] == ["Mine", "theirs", None, ""]
@@ -157,26 +157,26 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
 def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_replaced() -> None:
     title = f"{HANDOVER_RECORD_BEGINNINGS[0]}an agent, which continues here..."
     raw = line(result(1, {"sessions": [{"title": title, "sessionId": "a", "n": 1.0}, {"sessionId": "b"}]}))
-    assert list_lines.find_untitled(raw, include_absent=False) == ["a"]
-    assert list_lines.find_untitled(raw, include_absent=True) == ["a", "b"]
+    assert list_lines.find_without_usable_title(raw, include_absent=False) == ["a"]
+    assert list_lines.find_without_usable_title(raw, include_absent=True) == ["a", "b"]
     [listed, _] = json.loads(amend_rows(raw, ListChanges()))["result"]["sessions"]
     assert listed == {"sessionId": "a", "n": 1.0}
-    assert amend_rows(raw, ListChanges(generated_titles={"a": "Mend it"})) == raw.replace(title.encode(), b"Mend it")
-    assert amend_rows(raw, ListChanges(title_of={"a": "Mine"}.get)) == raw.replace(title.encode(), b"Mine")
+    assert amend_rows(raw, ListChanges(fallback_titles={"a": "Mend it"})) == raw.replace(title.encode(), b"Mend it")
+    assert amend_rows(raw, ListChanges(find_title={"a": "Mine"}.get)) == raw.replace(title.encode(), b"Mine")
 
 
 @given(values)
 def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
-    titles = dict.fromkeys(list_lines.find_untitled(raw, include_absent=True), "x")
-    amend_rows(raw, ListChanges(frozenset({"a"}), generated_titles=titles))
+    titles = dict.fromkeys(list_lines.find_without_usable_title(raw, include_absent=True), "x")
+    amend_rows(raw, ListChanges(frozenset({"a"}), fallback_titles=titles))
 
 
 # --- refusals, and updates by the proxy
 
 
 def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:
-    refusal = own_messages.refuse_for_store(RequestId('"q"'), "ENOENT")
+    refusal = own_messages.refuse_unreadable(RequestId('"q"'), "ENOENT")
     assert isinstance(refusal, Forward)
     assert (refusal.to, refusal.is_own) == (Peer.CLIENT, True)
     assert json.loads(refusal.data) == {

@@ -10,17 +10,17 @@ from acp_proxy.proxy.capabilities import AGENT, Modes
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
+    ChoosePast,
     CloseTranscript,
-    ComparePast,
+    CompareUnsettled,
     ForgetSession,
     RecordMessage,
     RecordNote,
-    ShowPast,
 )
 from acp_proxy.proxy.handover.handovers import HANDOVER_LIMIT as HANDOVERS
-from acp_proxy.proxy.load import load_buffers, loads
-from acp_proxy.proxy.load.load_buffers import HELD_LIMIT
-from acp_proxy.proxy.load.loads import HOLDING_LIMIT
+from acp_proxy.proxy.load import held_lines, loads
+from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
+from acp_proxy.proxy.load.loads import HOLDING_LOADS_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     LOADS,
@@ -58,7 +58,7 @@ def ids(count: int) -> list[str]:
 
 def count_held_bytes(talk: CoreConversation) -> int:
     """Bytes of ids that the core remembers."""
-    return sum(map(len, talk.core._session_entries.sessions))
+    return sum(map(len, talk.core._session_tracker.sessions))
 
 
 def test_only_so_many_unopened_sessions_are_recorded_and_the_user_is_warned_once(few_strangers: int) -> None:
@@ -162,7 +162,7 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
 
 
 def test_what_may_wait_for_a_decision_may_be_shown_after_it() -> None:
-    assert TAIL_LIMIT == HELD_LIMIT
+    assert TAIL_LIMIT == HELD_BYTES_LIMIT
 
 
 def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,37 +203,37 @@ def test_what_is_new_in_sessions_with_a_prompt_takes_no_room_from_the_others(mon
 
 def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
     talk = CoreConversation().initialize(RESUMES)
-    for number in range(HOLDING_LIMIT + 1):
+    for number in range(HOLDING_LOADS_LIMIT + 1):
         talk.stored[f"s{number}"] = SimulatedSession()
         step = talk.client.say(load(number, f"s{number}"))
-    assert (step.to_agent, step.refusals) == (b"", [(HOLDING_LIMIT, -32603)])
-    assert len(talk.open_transcripts) == HOLDING_LIMIT, "no more transcripts are open than that"
+    assert (step.to_agent, step.refusals) == (b"", [(HOLDING_LOADS_LIMIT, -32603)])
+    assert len(talk.open_transcripts) == HOLDING_LOADS_LIMIT, "no more transcripts are open than that"
     talk.agent.say(error(0, -32603))
-    assert talk.client.say(load("again", f"s{HOLDING_LIMIT}")).to_agent
+    assert talk.client.say(load("again", f"s{HOLDING_LOADS_LIMIT}")).to_agent
 
 
 def test_too_many_native_loads_at_once_pass_unchanged() -> None:
     talk = CoreConversation().initialize(LOADS)
-    for number in range(HOLDING_LIMIT + 1):
+    for number in range(HOLDING_LOADS_LIMIT + 1):
         talk.stored[f"s{number}"] = SimulatedSession()
         step = talk.client.say(load(number, f"s{number}"))
-    assert step.to_agent == line(load(HOLDING_LIMIT, f"s{HOLDING_LIMIT}"))
-    assert len(talk.open_transcripts) == HOLDING_LIMIT
-    told = chunk(f"s{HOLDING_LIMIT}", "the past")
+    assert step.to_agent == line(load(HOLDING_LOADS_LIMIT, f"s{HOLDING_LOADS_LIMIT}"))
+    assert len(talk.open_transcripts) == HOLDING_LOADS_LIMIT
+    told = chunk(f"s{HOLDING_LOADS_LIMIT}", "the past")
     assert talk.agent.say(told).to_client == line(told)
-    assert talk.agent.say(result(HOLDING_LIMIT, {})).to_client == line(result(HOLDING_LIMIT, {}))
+    assert talk.agent.say(result(HOLDING_LOADS_LIMIT, {})).to_client == line(result(HOLDING_LOADS_LIMIT, {}))
 
 
 @pytest.mark.parametrize("cancels", [True, False])
 def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool) -> None:
     talk = CoreConversation().initialize(LOADS)
-    for number in range(HOLDING_LIMIT + 1):
+    for number in range(HOLDING_LOADS_LIMIT + 1):
         talk.client.say(load(number, f"unknown-{number}"))
         if cancels:
             talk.client.say(cancel(number))
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load("last", "s"))
-    assert any(isinstance(effect, ShowPast) for effect in talk.agent.say(result("last", {})).done)
+    assert any(isinstance(effect, ChoosePast) for effect in talk.agent.say(result("last", {})).done)
 
 
 def test_a_cancelled_load_closes_its_transcript() -> None:
@@ -261,19 +261,19 @@ def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load(1, "s"))
     talk.client.say(cancel(1))
-    big = line(commands("s", "x")).replace(b"x", b"x" * (HELD_LIMIT // 4), 1)
+    big = line(commands("s", "x")).replace(b"x", b"x" * (HELD_BYTES_LIMIT // 4), 1)
     for _ in range(8):
         talk.agent.say(big)
     assert (
         sum(len(effect.raw) for effect in talk.agent.say(result(1, {})).kept if isinstance(effect, RecordMessage))
-        <= HELD_LIMIT
+        <= HELD_BYTES_LIMIT
     )
 
 
 def test_all_loads_together_hold_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_buffers, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
+    monkeypatch.setattr(held_lines, "ALL_HELD_LIMIT", 2 * HELD_BYTES_LIMIT)
     talk = CoreConversation().initialize(LOADS)
-    big = b"x" * (HELD_LIMIT - LONG)
+    big = b"x" * (HELD_BYTES_LIMIT - LONG)
     said = []
     for number in range(4):
         session = f"s{number}"
@@ -301,16 +301,16 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
     talk.client.say(load(1, "s"))
     for id in ("acp-proxy/1", "1", 1.0, True, None, [1], {"id": 1}):
         assert talk.agent.say(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))
-    assert ShowPast(make_request_id(1)) in talk.agent.say(result(1, {})).done
+    assert ChoosePast(make_request_id(1)) in talk.agent.say(result(1, {})).done
 
 
 def test_forks_too_are_unsettled_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loads, "UNSETTLED_LIMIT", 2)
+    monkeypatch.setattr(loads, "ANSWERED_LOADS_LIMIT", 2)
     talk = CoreConversation().initialize(RESUMES | {"sessionCapabilities": {"fork": {}}}).open("s")
     for number in range(4):
         talk.client.say(request(number, "session/fork", {"sessionId": "s", "cwd": "/w"}))
         talk.agent.say(result(number, {"sessionId": f"fork {number}"}))
-    assert len(talk.core._machine.loads.list_unsettled()) == 2
+    assert len(talk.core._load_machine.loads.list_answered()) == 2
 
 
 def test_the_agents_end_compares_each_unsettled_load_once() -> None:
@@ -321,5 +321,5 @@ def test_the_agents_end_compares_each_unsettled_load_once() -> None:
         talk.client.say(load(number, session))
         talk.agent.say(result(number, {}))
         talk.agent.say(chunk(session, "mend it", "user_message_chunk"), chunk(session, "It is mended."))
-    compared = [effect.session_id for effect in talk.end_agent().asked if isinstance(effect, ComparePast)]
+    compared = [effect.session_id for effect in talk.end_agent().asked if isinstance(effect, CompareUnsettled)]
     assert sorted(compared) == [f"s{number}" for number in range(8)]

@@ -6,15 +6,15 @@ from msgspec.structs import replace
 from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy.capabilities import LOAD, RESUME, HandoverMode, Mode, Modes
-from acp_proxy.proxy.events import SessionFound
+from acp_proxy.proxy.events import SessionLookedUp
 from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
 from tests.conversation import AS_USUAL, make_request_id
 
 ONE = make_request_id(1)
-COMPLETE = SessionFound(ONE, has_transcript=True, is_complete=True)
-LOSSY = SessionFound(ONE, has_transcript=True)
-UNKNOWN = SessionFound(ONE)
-UNREADABLE = SessionFound(ONE, trouble="EIO")
+COMPLETE = SessionLookedUp(ONE, has_transcript=True, is_complete=True)
+LOSSY = SessionLookedUp(ONE, has_transcript=True)
+UNKNOWN = SessionLookedUp(ONE)
+UNREADABLE = SessionLookedUp(ONE, errno_name="EIO")
 NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
 EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
@@ -27,7 +27,7 @@ OURS = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, handover_mode="auto")
 
 def make_plan(
     served_by_agent: tuple[str, ...],
-    found: SessionFound,
+    found: SessionLookedUp,
     modes: Modes = AS_USUAL,
     method: str = acp.LOAD,
     *,
@@ -54,7 +54,7 @@ def make_plan(
     ],
 )
 def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
-    served_by_agent: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
+    served_by_agent: tuple[str, ...], found: SessionLookedUp, expected: LoadPlan | Refusal
 ) -> None:
     assert make_plan(served_by_agent, found) == expected
 
@@ -63,7 +63,7 @@ def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, agent_has_only_part=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("served_by_agent", EVERY_OFFER)
 def test_a_load_left_to_the_agent_passes(
-    served_by_agent: tuple[str, ...], found: SessionFound, handover: HandoverMode
+    served_by_agent: tuple[str, ...], found: SessionLookedUp, handover: HandoverMode
 ) -> None:
     assert make_plan(served_by_agent, found, Modes(load="agent", handover=handover)) == PASSED
 
@@ -84,7 +84,7 @@ def test_a_load_left_to_the_agent_passes(
     ],
 )
 def test_a_complete_transcript_is_shown_on_request(
-    served_by_agent: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
+    served_by_agent: tuple[str, ...], found: SessionLookedUp, expected: LoadPlan | Refusal
 ) -> None:
     assert make_plan(served_by_agent, found, Modes(load="store")) == expected
 
@@ -93,7 +93,7 @@ def test_a_complete_transcript_is_shown_on_request(
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("served_by_agent", [LOADS, BOTH])
 def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
-    served_by_agent: tuple[str, ...], found: SessionFound, load: Mode
+    served_by_agent: tuple[str, ...], found: SessionLookedUp, load: Mode
 ) -> None:
     assert make_plan(served_by_agent, found, Modes(load=load), is_in_turn=True) == PASSED
 
@@ -101,7 +101,7 @@ def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
 @pytest.mark.parametrize("served_by_agent", EVERY_OFFER)
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY])
 def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
-    served_by_agent: tuple[str, ...], found: SessionFound
+    served_by_agent: tuple[str, ...], found: SessionLookedUp
 ) -> None:
     shown = LoadPlan(None, fixed_rule=Rule.HANDED_OVER)
     assert make_plan(served_by_agent, replace(found, agent_has_only_part=True), is_in_turn=True) == shown
@@ -112,7 +112,9 @@ def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
 
 
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY])
-def test_during_a_turn_no_new_session_is_opened_for_a_load_that_the_agent_does_not_offer(found: SessionFound) -> None:
+def test_during_a_turn_no_new_session_is_opened_for_a_load_that_the_agent_does_not_offer(
+    found: SessionLookedUp,
+) -> None:
     assert make_plan(NOTHING, found, is_in_turn=True) == LoadPlan(None, fixed_rule=Rule.IN_TURN)
 
 
@@ -133,7 +135,7 @@ def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() 
 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
-def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound) -> None:
+def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionLookedUp) -> None:
     moved = replace(stored, agent_has_only_part=True)
     assert make_plan(LOADS, moved) == replace(COMPARED, fixed_rule=Rule.HANDED_OVER)
     assert make_plan(BOTH, moved) == replace(COMPARED, fixed_rule=Rule.HANDED_OVER)
@@ -159,7 +161,7 @@ def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
         assert make_plan(served_by_agent, found, Modes(resume=resume), acp.RESUME) == expected
 
 
-COPY = replace(COMPLETE, agent_has_only_part=True, is_copy=True)
+COPY = replace(COMPLETE, agent_has_only_part=True, agent_lacks_it=True)
 
 
 @pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
@@ -171,25 +173,25 @@ def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offe
     assert make_plan(served_by_agent, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
-BEHIND = replace(COMPLETE, agent_has_only_part=True, is_behind=True)
+BEHIND = replace(COMPLETE, agent_has_only_part=True, agent_is_behind=True)
 
 
 @pytest.mark.parametrize(("served_by_agent", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
 def test_an_agent_that_is_behind_catches_up_with_a_load(served_by_agent: tuple[str, ...], sends: str) -> None:
-    shown = LoadPlan(sends, fixed_rule=Rule.HANDED_OVER, handover_mode="auto", catches_up=True)
+    shown = LoadPlan(sends, fixed_rule=Rule.HANDED_OVER, handover_mode="auto", agent_must_catch_up=True)
     assert make_plan(served_by_agent, BEHIND) == shown
     assert make_plan(served_by_agent, BEHIND, Modes(handover="never")) == replace(
-        shown, handover_mode="never", catches_up=False
+        shown, handover_mode="never", agent_must_catch_up=False
     )
     assert make_plan(NOTHING, BEHIND) == NEW
 
 
 def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
-    quiet = LoadPlan(acp.RESUME, fixed_rule=Rule.HANDED_OVER, wants_past=False, catches_up=True)
+    quiet = LoadPlan(acp.RESUME, fixed_rule=Rule.HANDED_OVER, wants_past=False, agent_must_catch_up=True)
     assert make_plan(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
         assert make_plan(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)
-    as_load = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, catches_up=True)
+    as_load = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, agent_must_catch_up=True)
     assert make_plan(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 

@@ -13,19 +13,19 @@ from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
-    SKIPPABLE_STATES,
-    TRANSITIONS,
+    CANCELLED_STATES,
+    STATES,
     Action,
     LoadEvent,
     LoadState,
 )
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
-AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits_agents_answer}
-HOLDING = {state for state, row in TRANSITIONS.items() if row.holds_lines}
+AWAITING = {state for state, row in STATES.items() if row.awaits_agents_answer}
+HOLDING = {state for state, row in STATES.items() if row.holds_lines}
 ANSWERS = frozenset({Action.ANSWER, Action.ANSWER_AFTER_PAST, Action.ANSWER_CANCELLED})
 """Actions that answer the client's request."""
-HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.SHOW_PAST})
+HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.CHOOSE_PAST})
 """Actions that close or show the transcript that was looked up."""
 CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
@@ -41,9 +41,9 @@ MEANS_NOTHING = {
     LoadState.CANCELLING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.CANNOT_WAIT, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
-    LoadState.SHOWING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
-    LoadState.STOPPING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
-    LoadState.ANSWERED: {LoadEvent.TURN_ENDED},
+    LoadState.CHOOSING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.CANCELLING_AGREED: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.BEFORE_PROMPT: {LoadEvent.TURN_ENDED},
     LoadState.AFTER_PROMPT: {LoadEvent.PROMPTED},
 }
 """Events that can happen in a state and change nothing.
@@ -51,16 +51,16 @@ MEANS_NOTHING = {
 An answered request needs no second answer; a reused id may get the release of the output that an earlier request with
 that id waited for.
 """
-SETTLING = {LoadEvent.MUST_END, LoadEvent.DROPPED, LoadEvent.ENDED}
+SETTLING = {LoadEvent.MUST_END, LoadEvent.DROPPED, LoadEvent.AGENT_ENDED}
 CANNOT = {
-    **{state: {LoadEvent.PAST_SHOWN, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
-    LoadState.SHOWING_PAST: {LoadEvent.CANNOT_WAIT, *SETTLING},
-    LoadState.STOPPING: {LoadEvent.CANNOT_WAIT, *SETTLING},
+    **{state: {LoadEvent.PAST_CHOSEN, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
+    LoadState.CHOOSING_PAST: {LoadEvent.CANNOT_WAIT, *SETTLING},
+    LoadState.CANCELLING_AGREED: {LoadEvent.CANNOT_WAIT, *SETTLING},
 }
 """Events that cannot happen: no past is shown before the agent agrees, nothing to settle before the client's answer.
 The end of the agent does not stop showing it."""
-OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.UNKNOWN}
-OPEN_ONLY = {LoadEvent.CANNOT_WAIT, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PAST_SHOWN}
+OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.SESSION_UNKNOWN}
+OPEN_ONLY = {LoadEvent.CANNOT_WAIT, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PAST_CHOSEN}
 """Events that happen only to a request that is not answered yet."""
 
 
@@ -70,7 +70,7 @@ def paths(
     """The actions on each path from a state to the end. A state repeats at most twice in a row."""
     if state is LoadState.OVER:
         yield done
-    for following, does in TRANSITIONS[state].moves.values():
+    for following, does in STATES[state].transitions.values():
         if seen.count(following) < 1 + (following is state):
             yield from paths(following, (*done, *does), (*seen, state))
 
@@ -78,7 +78,7 @@ def paths(
 def reached_from(state: LoadState) -> set[LoadState]:
     found, new = {state}, [state]
     while new:
-        for following, _ in TRANSITIONS[new.pop()].moves.values():
+        for following, _ in STATES[new.pop()].transitions.values():
             if following not in found:
                 found.add(following)
                 new.append(following)
@@ -86,14 +86,14 @@ def reached_from(state: LoadState) -> set[LoadState]:
 
 
 def test_every_state_is_in_the_table_and_reachable() -> None:
-    assert set(TRANSITIONS) == set(LoadState)
+    assert set(STATES) == set(LoadState)
     assert set[LoadState]().union(*(reached_from(state) for state in FIRST)) == set(LoadState)
 
 
 @pytest.mark.parametrize("state", LoadState)
 def test_every_state_leads_to_the_end(state: LoadState) -> None:
     assert LoadState.OVER in reached_from(state)
-    assert not TRANSITIONS[LoadState.OVER].moves
+    assert not STATES[LoadState.OVER].transitions
 
 
 @pytest.mark.parametrize("event", LoadEvent)
@@ -103,12 +103,12 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
     if state not in AWAITING:
         impossible |= OF_THE_AGENTS_ANSWER
     elif state is not LoadState.ASKED:  # only a load that waits for the agent can be handed over
-        impossible |= {LoadEvent.UNKNOWN}
-    if state not in SKIPPABLE_STATES:  # only a cancelled load is left out
+        impossible |= {LoadEvent.SESSION_UNKNOWN}
+    if state not in CANCELLED_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
     if state in (LoadState.CANCELLED, LoadState.ABANDONED):  # nothing waits
         impossible |= {LoadEvent.CANNOT_WAIT}
-    kinds = (event in TRANSITIONS[state].moves, event in MEANS_NOTHING[state], event in impossible)
+    kinds = (event in STATES[state].transitions, event in MEANS_NOTHING[state], event in impossible)
     assert sum(kinds) == 1
 
 
@@ -122,26 +122,26 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
     assert {sum(do in HAS_IT_OPEN for do in done) for done in paths(first)} == {1}
 
 
-@pytest.mark.parametrize("state", [LoadState.ANSWERED, LoadState.AFTER_PROMPT])
+@pytest.mark.parametrize("state", [LoadState.BEFORE_PROMPT, LoadState.AFTER_PROMPT])
 def test_an_unsettled_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
-    for event, (following, does) in TRANSITIONS[state].moves.items():
+    for event, (following, does) in STATES[state].transitions.items():
         if following is LoadState.OVER:
-            assert ({Action.RECORD_NEW, Action.RELEASE_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
+            assert ({Action.SETTLE, Action.RELEASE_IN_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
 
 
 @pytest.mark.parametrize("first", FIRST)
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
-        assert done.count(Action.RECORD_OPENED) == done.count(Action.BECOME_ANSWERED) <= 1
-        later = [done.index(do) for do in (Action.SHOW_PAST, Action.ANSWER_AFTER_PAST, Action.RECORD_NEW) if do in done]
+        assert done.count(Action.RECORD_OPENED) == done.count(Action.ADD_TO_ANSWERED) <= 1
+        later = [done.index(do) for do in (Action.CHOOSE_PAST, Action.ANSWER_AFTER_PAST, Action.SETTLE) if do in done]
         assert all(done.index(Action.RECORD_OPENED) < at for at in later)
 
 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Action.SEND_HELD, Action.ANSWER_AFTER_PAST, Action.OPEN_ANEW}
-    for following, does in TRANSITIONS[state].moves.values():
+    leaves = {Action.SEND_WAITING_FOR_ANSWER, Action.ANSWER_AFTER_PAST, Action.OPEN_NEW_SESSION}
+    for following, does in STATES[state].transitions.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
         if state not in HOLDING:
@@ -150,30 +150,34 @@ def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None
 
 @pytest.mark.parametrize("state", LoadState)
 def test_a_load_enters_the_unsettled_ones_once_and_leaves_them_at_the_end(state: LoadState) -> None:
-    for following, does in TRANSITIONS[state].moves.values():
-        assert does.count(Action.BECOME_ANSWERED) == (following is LoadState.ANSWERED)
+    for following, does in STATES[state].transitions.values():
+        assert does.count(Action.ADD_TO_ANSWERED) == (following is LoadState.BEFORE_PROMPT)
         assert does.count(Action.FORGET) == (following is LoadState.OVER)
-        if {Action.BECOME_ANSWERED, Action.FORGET} & set(does):
-            assert does[-1] in (Action.BECOME_ANSWERED, Action.FORGET)
+        if {Action.ADD_TO_ANSWERED, Action.FORGET} & set(does):
+            assert does[-1] in (Action.ADD_TO_ANSWERED, Action.FORGET)
 
 
 def test_an_action_that_brings_an_event_is_the_last() -> None:
-    bring = {Action.SHOW_PAST, Action.OPEN_ANEW, Action.BECOME_ANSWERED}
-    assert not any(bring & set(does[:-1]) for row in TRANSITIONS.values() for _, does in row.moves.values())
+    bring = {Action.CHOOSE_PAST, Action.OPEN_NEW_SESSION, Action.ADD_TO_ANSWERED}
+    assert not any(bring & set(does[:-1]) for row in STATES.values() for _, does in row.transitions.values())
 
 
 def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
     for state in ABANDONED_STATES:
         assert state in AWAITING - HOLDING
-        before = {each for each, row in TRANSITIONS.items() for to, _ in row.moves.values() if to is state}
-        assert before <= SKIPPABLE_STATES
+        before = {each for each, row in STATES.items() for to, _ in row.transitions.values() if to is state}
+        assert before <= CANCELLED_STATES
 
 
-BUFFERS = ("uncompared_lines", "before_client_answer", "after_client_answer")
-MAY_CHANGE = {"load_buffers.py": {"uncompared_lines"}, "unsettled_updates.py": {"compared_replay", "unechoed_prompts"}}
+BUFFERS = ("uncompared_lines", "before_answer_to_client", "after_answer_to_client")
+MAY_CHANGE = {
+    "held_lines.py": {"uncompared_lines"},
+    "agent_lines.py": {*BUFFERS, "session_state_updates", "replays_of_other_loads"}
+    | {"compared_replay", "unechoed_letters"},
+}
 """What of a load others than ``LoadMachine`` change, without assigning it."""
 CHANGES = {"add", "append", "clear", "close", "drop", "extend", "hold", "insert", "pop", "remove", "replace", "take"}
-CHANGES |= {"end_message", "forget_tail", "release"}
+CHANGES |= {"end_message", "drop_tail", "release", "end", "try_take_repeated"}
 CHANGES |= {
     name for name, function in vars(ComparedReplay).items() if callable(function) and not name.startswith("find_new")
 }

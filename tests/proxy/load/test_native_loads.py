@@ -12,17 +12,17 @@ from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
+    ChoosePast,
     CloseTranscript,
     EndTurn,
-    FindSession,
+    LookUpSession,
     RecordMessage,
     RecordNote,
     ReserveOutput,
-    ShowPast,
-    StopShowingPast,
+    StopSendingTranscript,
 )
-from acp_proxy.proxy.load import load_buffers
-from acp_proxy.proxy.load.load_buffers import HELD_LIMIT
+from acp_proxy.proxy.load import held_lines
+from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     AS_USUAL,
@@ -91,13 +91,13 @@ def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
     talk = CoreConversation().initialize(LOADS)
     talk.stored["s"] = SimulatedSession()
     step = talk.client.say(respell(load(1, "s")))
-    assert step.asked == [FindSession(ONE, "s", only_here=False)]
+    assert step.asked == [LookUpSession(ONE, "s", asks_index=False)]
     assert step.to_agent == respell(load(1, "s"))
     for said in TOLD:
         assert talk.agent.say(said).to_client == b""
     step = talk.agent.say(result(1, {}))
     conversation = agent_lines(*(said for said in TOLD if b"available_commands" not in line(said)))
-    assert (step.to_client, step.asked) == (b"", [ShowPast(ONE, conversation, compares=True)])
+    assert (step.to_client, step.asked) == (b"", [ChoosePast(ONE, conversation, needs_comparison=True)])
     assert step.kept == [*KEPT_OPENING, agent_kept("s", TOLD[2])]
 
 
@@ -124,7 +124,7 @@ def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
 
 def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
-    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE, compares=True)]
+    assert talk.agent.say(result(1, {})).asked == [ChoosePast(ONE, needs_comparison=True)]
     assert talk.end_past(1).kept == [shown_note("transcript", Rule.LESS)]
 
 
@@ -249,7 +249,7 @@ def test_held_updates_are_not_lost_when_the_agent_ends() -> None:
 
 def test_too_many_held_updates_pass_as_the_agents_replay() -> None:
     talk = loading()
-    big = line(update("s", "plan", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 4))
+    big = line(update("s", "plan", x="?")).replace(b"?", b"x" * (HELD_BYTES_LIMIT // 4))
     for each in (commands("s", "x"), big, big, big):
         assert talk.agent.say(each).to_client == b""
     assert talk.agent.say(big).to_client == big * 4 + line(commands("s", "x"))
@@ -320,7 +320,7 @@ def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() ->
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
     step = talk.client.say(cancel(1))
-    assert (step.asked, step.refusals) == ([StopShowingPast(ONE), ReserveOutput(ONE)], [(1, -32800)])
+    assert (step.asked, step.refusals) == ([StopSendingTranscript(ONE), ReserveOutput(ONE)], [(1, -32800)])
     assert talk.end_past(1).to_client == b""
 
 
@@ -348,7 +348,9 @@ def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     talk.client.say(cancel(1), load(2, "s"))
     assert talk.agent.say(*TURN_ONE).to_client == b""
     step = talk.agent.say(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
-    assert step.asked == [ShowPast(make_request_id(2), agent_lines(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
+    assert step.asked == [
+        ChoosePast(make_request_id(2), agent_lines(*TURN_ONE, *TURN_TWO, late=True), needs_comparison=True)
+    ]
     assert talk.end_past(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
@@ -644,18 +646,18 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = ShowPast(ONE, agent_lines(*told, GREETING), compares=True, fixed_rule=Rule.ASKED_FOR)
+    asked = ChoosePast(ONE, agent_lines(*told, GREETING), needs_comparison=True, fixed_rule=Rule.ASKED_FOR)
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
 
 def test_updates_that_are_not_shown_have_no_limit() -> None:
     talk = loading(modes=Modes(load=STORE))
-    big = line(update("s", "agent_message_chunk", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 8))
+    big = line(update("s", "agent_message_chunk", x="?")).replace(b"?", b"x" * (HELD_BYTES_LIMIT // 8))
     for _ in range(9):
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
-    assert isinstance(asked, ShowPast)
+    assert isinstance(asked, ChoosePast)
     assert asked.fixed_rule is Rule.ASKED_FOR
 
 
@@ -675,7 +677,9 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     step = talk.agent.say(result(1, None))
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
-        assert step.asked == [ShowPast(ONE, conversation, compares=True, fixed_rule=Rule.ASKED_FOR, wants_past=False)]
+        assert step.asked == [
+            ChoosePast(ONE, conversation, needs_comparison=True, fixed_rule=Rule.ASKED_FOR, wants_past=False)
+        ]
         step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
     assert (step.warnings, talk.open_transcripts) == ([], [])
@@ -776,7 +780,7 @@ def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_rest_of_the
 
 
 def test_a_resume_of_which_too_much_waits_shows_nothing_of_the_agents_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_buffers, "HELD_LIMIT", 1000)
+    monkeypatch.setattr(held_lines, "HELD_BYTES_LIMIT", 1000)
     talk = CoreConversation().initialize(RESUMES | LOADS)
     talk.stored["s"] = SimulatedSession(says=PAST, behind=True)
     talk.client.say(resume(1, "s"))

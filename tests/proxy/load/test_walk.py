@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_proxy.proxy.load.load_states import TRANSITIONS
+from acp_proxy.proxy.load.load_states import STATES
 from tests.proxy.load.walk import GOLDEN, KINDS, describe_move, walk_all
 
 
@@ -16,5 +16,5 @@ def test_every_event_in_every_state_has_the_effects_that_are_written_down(kind: 
 
 
 def test_the_walks_meet_every_row_of_the_table() -> None:
-    moves = {describe_move(state, event) for state, row in TRANSITIONS.items() for event in row.moves}
-    assert moves <= {line for kind in KINDS for line in read_golden(kind)}
+    transitions = {describe_move(state, event) for state, row in STATES.items() for event in row.transitions}
+    assert transitions <= {line for kind in KINDS for line in read_golden(kind)}

@@ -25,19 +25,19 @@ from acp_proxy.proxy.effects import (
     AddAlias,
     BeginTranscript,
     BeginTurn,
+    ChoosePast,
     CloseTranscript,
-    ComparePast,
+    CompareUnsettled,
     Effect,
     EndTurn,
-    FindSession,
     Forward,
+    LookUpSession,
     RecordMessage,
     RecordNote,
     RecordUpdates,
     RelayEffect,
     ReserveOutput,
-    ShowPast,
-    StopShowingPast,
+    StopSendingTranscript,
     TranscriptEffect,
     Warn,
 )
@@ -155,7 +155,7 @@ class Walk:
         return sorted(id for id in self.open - self.list_waiting() if id < 50)
 
     def list_waiting(self) -> set[int]:
-        return {id for id in self.open if make_request_id(id) in self.talk.core.waiting_requests._places}
+        return {id for id in self.open if make_request_id(id) in self.talk.core.waiting_messages._places}
 
     def say(self, *updates: Any) -> Step:
         named = (line(each).replace(b'"s"', b'"%s"' % self.session.encode()) for each in updates)
@@ -365,7 +365,7 @@ def walk_all(kind: str) -> list[str]:
     the moves of the table of transitions that they made."""
     walks: list[str] = []
     ends: dict[str, str] = {}
-    with _watch_moves() as moves:
+    with _watch_moves() as transitions:
         for state, bring in STATES.items():
             there = Walk(KINDS[kind])
             try:
@@ -382,7 +382,7 @@ def walk_all(kind: str) -> list[str]:
                 mark = hashlib.sha256(ending.encode()).hexdigest()[:6]
                 ends[mark] = ending
                 walks.append(f"{state} | {event}: {_describe(step)} | then {mark}")
-    return [*walks, *(f"{mark} = {ending}" for mark, ending in sorted(ends.items())), *sorted(moves)]
+    return [*walks, *(f"{mark} = {ending}" for mark, ending in sorted(ends.items())), *sorted(transitions)]
 
 
 def describe_move(state: LoadState, event: LoadEvent) -> str:
@@ -392,15 +392,15 @@ def describe_move(state: LoadState, event: LoadEvent) -> str:
 
 @contextmanager
 def _watch_moves() -> Iterator[set[str]]:
-    moves: set[str] = set()
-    move = LoadMachine._move
+    transitions: set[str] = set()
+    move = LoadMachine._apply_event
 
     def noted(machine: LoadMachine, load: Load, event: LoadEvent) -> list[Effect]:
-        moves.add(describe_move(load.state, event))
+        transitions.add(describe_move(load.state, event))
         return move(machine, load, event)
 
-    with patch.object(LoadMachine, "_move", noted):
-        yield moves
+    with patch.object(LoadMachine, "_apply_event", noted):
+        yield transitions
 
 
 def _describe_end(walk: Walk) -> str:
@@ -440,12 +440,12 @@ def _recorded(effect: TranscriptEffect) -> str:
             return type(effect).__name__
 
 
-def _flags(effect: ShowPast) -> list[tuple[str, bool]]:
+def _flags(effect: ChoosePast) -> list[tuple[str, bool]]:
     return [
-        ("compares", effect.compares),
+        ("compares", effect.needs_comparison),
         ("wants past", effect.wants_past),
         ("record", effect.makes_handover_record),
-        ("lacking", effect.only_lacking),
+        ("lacking", effect.only_what_agent_lacks),
     ]
 
 
@@ -453,19 +453,19 @@ def _done(effect: RelayEffect) -> str:
     match effect:
         case Forward(to, data):
             return f"{'to client' if to is Peer.CLIENT else 'to agent'} {_lines(data)}" if data else ""
-        case ShowPast():
+        case ChoosePast():
             told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
             flags = [word for word, is_set in _flags(effect) if is_set]
             rule = [effect.fixed_rule.name] if effect.fixed_rule is not None else []
             return f"show past {effect.request_id} {' '.join([*flags, *rule])} [{told}]"
-        case ComparePast(request_id, _, told, since):
+        case CompareUnsettled(request_id, _, told, since):
             part = "past" if since is None else "since"
             return f"compare {part} {request_id} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
         case (
             CloseTranscript(request_id)
-            | StopShowingPast(request_id)
+            | StopSendingTranscript(request_id)
             | ReserveOutput(request_id)
-            | FindSession(request_id)
+            | LookUpSession(request_id)
         ):
             return f"{type(effect).__name__} {request_id}"
         case AddAlias(session, alias):

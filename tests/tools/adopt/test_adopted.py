@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import NotImported
-from acp_proxy.protocol.proxy_ids import make_id
+from acp_proxy.protocol.proxy_ids import make_other_agents_id
 from acp_proxy.tools.adopt.adopted import KnownSession, find_known, write_adopted
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
@@ -65,7 +65,7 @@ def test_a_session_is_unknown_then_adopted_then_recorded(store: WholeStore) -> N
 
 
 def test_a_session_in_which_a_copy_continues_is_here(store: WholeStore) -> None:
-    copy = make_id(file_name("other"), "s1")
+    copy = make_other_agents_id(file_name("other"), "s1")
     store.add_alias(AGENT, copy, "agents-own")
     assert find_known(store, AGENT, "agents-own") == KnownSession(is_here=True)
     assert find_known(store, AGENT, "another") == KnownSession()

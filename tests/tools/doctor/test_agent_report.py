@@ -66,7 +66,7 @@ def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: WholeSt
         tmp_path, store, [], {"initialize": offer_capabilities(sessionCapabilities={"resume": {}, "fork": {}})}
     )
     assert found.offer is not None
-    assert (found.offer.name, found.offer.release) == ("scripted", "1.2.3")
+    assert (found.offer.name, found.offer.agent_version) == ("scripted", "1.2.3")
     assert [ability.name for ability in found.abilities if ability.answered_by == BY_PROXY] == [
         "list",
         "load",
@@ -140,7 +140,7 @@ def test_an_agent_that_only_speaks_version_2_is_checked(
     store_session(store, "s", ("Mend it", [chunk(SAID), CALL]), agent="scripted", cwd=str(tmp_path))
     found, todo = looked_at(python_command(SECOND, said), store)
     assert found.offer is not None
-    assert (found.problem, found.offer.version, found.folder is not None, todo) == (None, 2, True, [])
+    assert (found.problem, found.offer.protocol_version, found.folder is not None, todo) == (None, 2, True, [])
     assert [ability.name for ability in found.abilities if ability.answered_by == BY_PROXY] == ["delete"]
     assert outcome(found)[0] == expected
 
@@ -294,5 +294,7 @@ def test_an_error_at_initialize_is_explained() -> None:
 
 
 def test_a_copy_of_another_agents_session_is_not_loaded(tmp_path: Path, store: WholeStore) -> None:
-    store_session(store, proxy_ids.make_id("other", "s"), ("Mend it", ANSWER), agent="scripted", cwd=str(tmp_path))
+    store_session(
+        store, proxy_ids.make_other_agents_id("other", "s"), ("Mend it", ANSWER), agent="scripted", cwd=str(tmp_path)
+    )
     assert find_newest_session(store, store.list_agents("scripted")[0]) is None

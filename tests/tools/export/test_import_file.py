@@ -99,7 +99,7 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
     )
     assert import_transcript(store, path, accepts_damaged=True).is_new
     assert not import_transcript(store, path, accepts_damaged=True).is_new
-    with closing(store.read(AGENT, transcript_lines.SESSION)) as reader:
+    with closing(store.open_reader(AGENT, transcript_lines.SESSION)) as reader:
         while reader.search():
             pass
         found = reader.agent_session
@@ -107,7 +107,7 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
     [imported] = list_files(store)
     with imported.open("ab") as file:
         file.write(transcript_lines.note("handover", to="mine"))
-    with closing(store.read(AGENT, transcript_lines.SESSION)) as reader:
+    with closing(store.open_reader(AGENT, transcript_lines.SESSION)) as reader:
         while reader.search():
             pass
         assert (reader.agent_session.alias, reader.agent_session.is_missing) == ("mine", False)

@@ -197,5 +197,5 @@ def test_a_proxy_recognises_its_file_after_the_repair_of_the_header(path: Path, 
         identity = proxy.identity
         repair_transcript(path, copy)
         copy.unlink()
-        assert proxy.is_known_as(identity)
+        assert proxy.has_identity(identity)
         proxy.close()

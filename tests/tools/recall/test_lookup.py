@@ -119,18 +119,20 @@ def test_the_list_has_the_newest_sessions_first_and_no_archived_ones(store: Whol
     assert [line for line in told.splitlines() if line.startswith("> task")] == ["> task 2", "> task 1"]
     assert told.endswith("There are more sessions.")
     assert not lookup(store).answer_list("", 3).endswith("There are more sessions.")
-    assert lookup(store).answer_list(timestamps.stamp(EPOCH + 9 * DAY), 3) == "There are no earlier sessions here."
+    assert lookup(store).answer_list(timestamps.format_now(EPOCH + 9 * DAY), 3) == "There are no earlier sessions here."
 
 
 def test_a_search_has_a_limit_and_a_time(store: WholeStore) -> None:
     for number in range(3):
         store_session(store, f"s{number}", ("the login", []), at=EPOCH + number * DAY)
-    told = lookup(store).answer_search("login", timestamps.stamp(EPOCH + DAY), 1)
+    told = lookup(store).answer_search("login", timestamps.format_now(EPOCH + DAY), 1)
     assert "agent/s2" in told
     assert "agent/s1" not in told
     assert told.endswith("There are more sessions.")
     assert (
-        not lookup(store).answer_search("login", timestamps.stamp(EPOCH + DAY), 2).endswith("There are more sessions.")
+        not lookup(store)
+        .answer_search("login", timestamps.format_now(EPOCH + DAY), 2)
+        .endswith("There are more sessions.")
     )
 
 

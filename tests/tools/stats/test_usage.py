@@ -18,7 +18,7 @@ from tests.stored import EPOCH, WholeStore, chunk, message, store_session
 
 def answer_with_tokens(total: int) -> bytes:
     told = {"stopReason": "end_turn", "usage": {"totalTokens": total}}
-    return message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": told}, acp.PROMPT)
+    return message(timestamps.format_now(EPOCH), Peer.AGENT, {"id": 9, "result": told}, acp.PROMPT)
 
 
 def test_sessions_without_a_prompt_count_only_by_their_size(store: WholeStore) -> None:
@@ -28,7 +28,7 @@ def test_sessions_without_a_prompt_count_only_by_their_size(store: WholeStore) -
     silent = store_session(store, "c", agent="one", at=EPOCH)
     params = {"sessionId": "c", "update": told}
     with silent.open("ab") as file:
-        file.write(message(timestamps.stamp(EPOCH), Peer.AGENT, {"method": "session/update", "params": params}))
+        file.write(message(timestamps.format_now(EPOCH), Peer.AGENT, {"method": "session/update", "params": params}))
     agents, failed = measure_usage(store)
     assert failed == []
     one = agents[first.parent.name]
@@ -88,7 +88,7 @@ def test_an_index_of_a_version_that_did_not_read_all_tokens_is_made_anew(store: 
     path = store_session(store, "a", ("x", []), at=EPOCH)
     result = {"stopReason": "end_turn", "_meta": {"quota": quota}}
     with path.open("ab") as file:
-        file.write(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
+        file.write(message(timestamps.format_now(EPOCH), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
 
     def tokens() -> int | None:
         return measure_usage(WholeStore(store.layout.root))[0][path.parent.name].total.turn_tokens

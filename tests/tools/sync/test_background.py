@@ -27,9 +27,9 @@ from pathlib import Path
 from acp_proxy.run.start_sync_round import start_sync_round
 
 if sys.platform == "win32":
-    from acp_proxy.run.windows_agent import tie_to_us
+    from acp_proxy.run.windows_agent import end_with_us
 
-    tie_to_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
+    end_with_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
 start_sync_round(Path(sys.argv[1]), print)
 sys.stdout.buffer.write(b"started\\n")
 sys.stdout.flush()

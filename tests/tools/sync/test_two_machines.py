@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.remote_turns import append_waiting_turns
+from acp_proxy.store.remote_turns import append_remote_turns
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
@@ -92,8 +92,8 @@ def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting
     one, two, turns = waiting
     [row] = two.store.list_newest()
     assert two.prompts() == {"Hello": ["Hello"]}
-    assert two.store.has_waiting_turns(AGENT, row.session_id)
-    assert append_waiting_turns(two.store.layout, AGENT, file_name(row.session_id))
+    assert two.store.has_remote_turns(AGENT, row.session_id)
+    assert append_remote_turns(two.store.layout, AGENT, file_name(row.session_id))
     assert not turns.exists()
     for home in (two, one):
         home.sync()
@@ -105,7 +105,7 @@ def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[
     one, two, turns = waiting
     two.say("Hello", "There")
     [row] = two.store.list_newest()
-    assert not append_waiting_turns(two.store.layout, AGENT, file_name(row.session_id))
+    assert not append_remote_turns(two.store.layout, AGENT, file_name(row.session_id))
     for home in (two, one):
         home.sync()
     assert not turns.exists()
@@ -328,7 +328,7 @@ def test_a_session_that_is_being_loaded_gets_its_turns_later(homes: tuple[Home, 
         home.sync()
     two.say("Hello", "There")
     two.sync()
-    with closing(one.store.read_in_place(AGENT, "s")):
+    with closing(one.store.open_locked_reader(AGENT, "s")):
         one.sync()
         assert one.prompts() == {"Hello": ["Hello"]}
     one.sync()

@@ -1,0 +1,271 @@
+"""Handles what the agent sends about a session that has a load: holds it, sends it, or finds out whether it is past.
+
+What comes before the agent's answer is held, or passes. What comes *late*, between that answer and the next prompt, is
+compared with the transcript, and what is new in it is recorded when the load is settled. In a turn, which may begin
+before any answer, an update is sent and recorded at once, unless it proves to be of a replay.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from acp_proxy.comparison.letters import read_block_letters
+from acp_proxy.comparison.updates_in_turn import SortedLine
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
+from acp_proxy.protocol.jsonrpc import Notification, Peer
+from acp_proxy.protocol.update_kinds import Role
+from acp_proxy.proxy.effects import CompareUnsettled, DecideLater, Effect, EndTurn, Forward
+from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT, HeldLines
+from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
+from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.session_tracker import SessionTracker
+
+
+class AgentLines:
+    """The agent's lines about the sessions of one connection that have loads.
+
+    Assigns nothing of a load, but adds to what it holds, and takes from that.
+    """
+
+    def __init__(
+        self,
+        session_tracker: SessionTracker,
+        loads: Loads,
+        held_lines: HeldLines,
+        apply_event: Callable[[Load, LoadEvent], list[Effect]],
+    ) -> None:
+        """``apply_event``: that of ``LoadMachine``, for a load that can hold no more."""
+        self._session_tracker = session_tracker
+        self._loads = loads
+        self._held_lines = held_lines
+        self._apply_event = apply_event
+
+    # --- all lines of sessions that have a load
+
+    def claims_all_updates(self, session_id: str) -> bool:
+        """Whether a load takes all updates of a session, since any may be of the past. In the turn after it, it takes
+        only user messages, unless a replay still runs."""
+        load = self._loads.find_load_for_updates(session_id) if self._loads else None
+        if load is None:
+            return False
+        in_turn = load.updates_in_turn
+        return load.state is not LoadState.AFTER_PROMPT or (in_turn is not None and in_turn.may_still_run)
+
+    def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+        """An update of a session whose load is not settled. ``message``: the same line, parsed."""
+        update = v2_updates.as_v1(acp.member(message.params, "update"))
+        if not update_kinds.is_conversation(acp.update_kind(update)):
+            return self._handle_state_update(load, line, message)
+        # A turn may be under way in any state.
+        if self._session_tracker.sessions.is_in_turn(load.session_id) or load.plan.agent_method is None:
+            load.replays_of_other_loads.end()
+            return self._handle_update_in_turn(load, line, update)
+        if load.replays_of_other_loads.try_take_repeated(line):
+            return []  # the client has it
+        match load.state:
+            case LoadState.ASKED:
+                load.uncompared_lines.add(line, load.replays_of_other_loads.follows_answer)
+                return self._keep_within_limits(load)
+            case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
+                self._held_lines.keep_to_compare(
+                    load, line, is_after_agents_answer=load.replays_of_other_loads.follows_answer
+                )
+                return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay_so_far else []
+            case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
+                self._held_lines.keep_to_compare(
+                    load, line, is_after_agents_answer=load.replays_of_other_loads.follows_answer
+                )
+                return []
+            case LoadState.CHOOSING_PAST | LoadState.CANCELLING_AGREED:
+                load.after_answer_to_client.add(line, update)
+                return []
+            case LoadState.BEFORE_PROMPT | LoadState.AFTER_PROMPT:
+                # The latter if its prompts were cancelled, so that they are no turn any more.
+                return self._handle_late_update(load, line, update)
+            case LoadState.OVER:
+                return [Forward(Peer.CLIENT, line)]
+            case _:
+                assert_never(load.state)
+
+    def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+        """An update of ``Role.STATE``, such as a title: recorded, but one that comes before the agent's answer only
+        after that."""
+        effects: list[Effect] = []
+        if not load.awaits_agents_answer or self._session_tracker.sessions.is_in_turn(load.session_id):
+            effects += self._session_tracker.track_update(
+                load.session_id, message.raw, acp.member(message.params, "update"), session_may_be_new=False
+            )
+        elif load.session_state_updates.size + len(line) <= HELD_BYTES_LIMIT:
+            load.session_state_updates.add(line, None)
+        if self._held_lines.find_holder(load.session_id) is None:
+            return [Forward(Peer.CLIENT, line, may_precede_recording=True), *effects]
+        return [*effects, *self.send_in_order(load.session_id, line)]
+
+    def send_in_order(self, session_id: str | None, line: bytes) -> list[Effect]:
+        """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
+        they wait."""
+        is_held = self._held_lines.find_holder(session_id) is not None
+        earlier_updates = [] if is_held else self.release_waiting(session_id)
+        return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
+
+    def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
+        """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
+        the agent may need the client's answer to give its own. Nothing else comes before it if the client does not want
+        the past."""
+        load = self._held_lines.find_holder(session_id)
+        if load is None or load.state is not LoadState.ASKED:
+            return self.send_in_order(session_id, line)
+        passes = load.uncompared_lines and load.plan.wants_past
+        effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
+        return [*effects, Forward(Peer.CLIENT, line)]
+
+    def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
+        """Send a line, or hold it until after the answer to a load of its session that holds lines."""
+        holder = self._held_lines.find_holder(session_id)
+        if holder is None:
+            return [Forward(Peer.CLIENT, line)]
+        holder.after_answer_to_client.add(line, None)
+        return self._keep_within_limits(holder)
+
+    def _keep_within_limits(self, load: Load) -> list[Effect]:
+        """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
+        if not self._held_lines.must_stop_holding(load) or self._held_lines.try_drop_replay(load):
+            return []
+        return self._apply_event(load, LoadEvent.CANNOT_WAIT)
+
+    def send_lines_waiting_for_answer(self, load: Load) -> list[Effect]:
+        """Send the lines that waited for this load's answer."""
+        lines: list[bytes] = []
+        for line, update in load.before_answer_to_client.take() + load.after_answer_to_client.take():
+            if update is None:
+                lines.append(line)
+            elif load.compared_replay is not None:
+                lines += load.compared_replay.add_late_update(line, update)
+            else:
+                self._held_lines.keep_to_compare(load, line, is_after_agents_answer=True)
+                lines.append(line)
+        return send_lines(lines)
+
+    # --- between the answer and the next prompt
+
+    def _handle_late_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
+        """A late update of the conversation, which the client may get: it has its answer."""
+        if load.compared_replay is not None:
+            return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.add_late_update(line, update)]
+        if (
+            load.withholds_replay_so_far and load.has_comparable_transcript and not load.opens_new_session
+        ):  # shown without comparing
+            return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
+        self._held_lines.keep_to_compare(load, line, is_after_agents_answer=True)
+        return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
+
+    def compare_before_request(self, session_id: str | None) -> list[Effect]:
+        """Send what waits and have ``run`` compare, before a prompt, a close or another request for this session goes
+        on. Empty if it goes on at once."""
+        load = self._loads.find_answered(session_id)
+        if load is None or load.state is not LoadState.BEFORE_PROMPT:
+            return []
+        if load.uncompared_lines:
+            _, is_after_agents_answer = load.uncompared_lines.items[-1]
+            is_recorded = load.compared_replay is None and load.imports_replay and not is_after_agents_answer
+            return [] if is_recorded else [_ask_to_compare(load)]
+        if load.compared_replay is None or load.compared_replay.is_rechecked:
+            return []
+        # What is new may have been recorded in the meantime: another window has loaded the session too.
+        effects = self._release_late(load)
+        lines = load.compared_replay.begin_recheck()
+        updates = tuple((line, True) for line in lines)
+        compared_size = load.compared_replay.transcript_size
+        return effects + (
+            [CompareUnsettled(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
+        )
+
+    def settle(self, load: Load) -> list[Effect]:
+        """Record what is new in what the agent sent until now, and send what waits unless the client has it."""
+        effects = self._release_late(load)
+        if load.compared_replay is None:
+            return effects
+        load.compared_replay.comparison.end_message()
+        new_lines = load.compared_replay.find_new()
+        load.compared_replay.comparison.drop_tail()
+        for line in new_lines:
+            effects += self._make_entries(load, line)
+        if new_lines:
+            effects.append(EndTurn(load.session_id))
+        return effects
+
+    # --- in a turn
+
+    def begin_updates_in_turn(self, load: Load) -> None:
+        """The next prompt comes: everything is new from now on except a replay that still runs."""
+        if load.compared_replay is not None:
+            load.compared_replay.begin_updates_in_turn(withholds_replay=load.withholds_replay_so_far)
+
+    def _handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
+        """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
+        if load.updates_in_turn is not None:
+            sorted_lines = load.updates_in_turn.add(
+                line, update, load.unechoed_letters, awaits_replay=load.awaits_replay
+            )
+            return self._send_and_record(load, sorted_lines)
+        may_begin_replay = load.has_comparable_transcript and load.agent_may_replay
+        role = update_kinds.find(acp.update_kind(update)).role if may_begin_replay else None
+        letters = read_block_letters(acp.member(update, "content")) if role is Role.USER else ""
+        # The agent may replay words from before the first prompt, if it was asked for a replay.
+        is_first = role is Role.AGENT and load.awaits_replay
+        if letters in load.unechoed_letters:
+            load.unechoed_letters.remove(letters)
+        elif letters or is_first:  # also the beginning of such a prompt: the past may have a message of these words
+            return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
+        return self._send_and_record(load, [SortedLine(line, should_send=True, should_record=True)])
+
+    def release_in_turn(self, load: Load) -> list[Effect]:
+        """Send and record what waits of a load in a turn."""
+        replay = load.updates_in_turn
+        return self._send_and_record(load, replay.release()) if replay is not None else []
+
+    # --- in both
+
+    def release_waiting(self, session_id: str | None) -> list[Effect]:
+        """Send the updates that wait after an answered load, and in a turn record them, before something that must not
+        overtake them."""
+        load = self._loads.find_answered(session_id)
+        if load is None:
+            return []
+        return self.release_in_turn(load) if load.updates_in_turn is not None else self._release_late(load)
+
+    def release_in_turn_of_session(self, session_id: str) -> list[Effect]:
+        """The agent has answered a prompt: send and record the updates that wait in its turn."""
+        load = self._loads.find_answered(session_id)
+        return self.release_in_turn(load) if load is not None else []
+
+    def _release_late(self, load: Load) -> list[Effect]:
+        """Send what waits of a load from before the next prompt."""
+        if load.compared_replay is None or (
+            load.state is LoadState.AFTER_PROMPT and load.compared_replay.updates_in_turn is not None
+        ):
+            return []
+        return [Forward(Peer.CLIENT, line) for line in load.compared_replay.late_updates.release()]
+
+    def _send_and_record(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
+        """Send and record what the agent sent in a turn."""
+        effects: list[Effect] = []
+        for sorted_line in lines:
+            effects += self._make_entries(load, sorted_line.line) if sorted_line.should_record else []
+            effects += self._send_or_hold_line(load.session_id, sorted_line.line) if sorted_line.should_send else []
+        return effects
+
+    def _make_entries(self, load: Load, line: bytes) -> list[Effect]:
+        message = jsonrpc.read_message(line)
+        update = acp.member(message.params, "update") if isinstance(message, Notification) else None
+        return [*self._session_tracker.track_update(load.session_id, message.raw, update, session_may_be_new=False)]
+
+
+def send_lines(lines: list[bytes]) -> list[Effect]:
+    """Send lines to the client at once."""
+    return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
+
+
+def _ask_to_compare(load: Load) -> Effect:
+    """Have ``run`` compare what the agent sent with the transcript."""
+    return CompareUnsettled(load.request.id, load.session_id, tuple(load.uncompared_lines.items))

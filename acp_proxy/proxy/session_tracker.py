@@ -1,0 +1,453 @@
+"""Keeps track of each session, and returns what is to be recorded of it. Does not decide where lines go.
+
+Each ``track_…`` method takes note of something that has happened, and returns its entries: effects that ``recording``
+performs. ``MessageTracker`` tells ``SessionTracker`` what each message means for its session, and pairs answers with
+requests.
+docs/transcript-format.md says what is recorded.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from acp_proxy.comparison.choose_past import Decision
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
+from acp_proxy.proxy.effects import (
+    BeginTranscript,
+    BeginTurn,
+    EndTurn,
+    ForgetSession,
+    IndexSession,
+    RecordMessage,
+    RecordNote,
+    TranscriptEffect,
+)
+from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.tracked_sessions import TrackedSession, TrackedSessions
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.rewinds import encode_ids, parse_fork_point
+from acp_proxy.transcript.titles import Titles
+
+EARLY_LIMIT = 1024 * 1024
+"""The most bytes of updates that wait for the answer that names their session."""
+
+
+class SessionTracker:
+    """Tracks a connection's sessions, and returns their entries. Without ``is_recording`` it does neither."""
+
+    def __init__(self, *, is_recording: bool) -> None:
+        self.is_recording = is_recording
+        self.sessions = TrackedSessions()
+        self._early_updates = EarlyUpdates()
+
+    def mark_turn_cancelled(self, session_id: str | None) -> None:
+        if session_id is not None and session_id in self.sessions:
+            self.sessions[session_id].prompts.cancel_all()
+
+    def drop_cancelled_prompts(self, session_id: str) -> None:
+        """The client opens the session: prompts that it has cancelled are no turn any more."""
+        if session_id in self.sessions:
+            self.sessions[session_id].prompts.drop_cancelled()
+
+    def track_opened(
+        self,
+        session_id: str,
+        method: str,
+        params: object,
+        result: object,
+        *,
+        is_new_session: bool = False,
+        imported: Sequence[bytes] | None = None,
+    ) -> list[TranscriptEffect]:
+        """The agent has opened a session. Updates that came before its answer follow the note of that.
+
+        ``method``, ``params``: of the request. ``result``: of the answer. ``is_new_session``: it opened a new one
+        instead. ``imported``: the updates of its replay, if they begin the transcript.
+        """
+        if not self.is_recording:
+            return []
+        cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
+        members = result if isinstance(result, dict) else {}
+        answer = {key: value for key, value in members.items() if key not in ("sessionId", "_meta")}
+        size = len(cwd or "") + sum(map(len, directories)) + len(jsonrpc.dump(answer))
+        session, forgotten = self._find_or_add(session_id, size)
+        session.cwd, session.directories, session.opening_answer = cwd, directories, answer
+        origin, parent, point = file_format.PARTIAL, None, None
+        if method == acp.NEW:
+            origin = file_format.RECORDED
+            session.is_deleted, session.awaits_title, session.titles = False, True, Titles()
+        elif method == acp.FORK:
+            parent, point = acp.session_id(params), parse_fork_point(params)
+            session.is_deleted = False
+        elif session.is_deleted:
+            return forgotten
+        if imported is not None:
+            origin = file_format.IMPORTED
+        session.is_recorded = session.is_open = True
+        note: dict[str, object] = {"type": NoteType.OPENED, "method": method} | (
+            {file_format.ANEW: True} if is_new_session else {}
+        )
+        note |= {"cwd": cwd, "additionalDirectories": directories}
+        note |= {key: value for key in ("modes", "configOptions") if (value := acp.member(result, key)) is not None}
+        servers = acp.member(params, "mcpServers")
+        names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
+        note["mcpServers"] = [name for name in names if name is not None]
+        begin = BeginTranscript(session_id, cwd, directories, origin, parent, point)
+        entries = [RecordMessage(session_id, Peer.AGENT, raw) for raw in imported or ()]
+        return [*forgotten, begin, *entries, RecordNote(session_id, note), *self._take_early_updates(session_id)]
+
+    def note(self, session_id: str, note_type: NoteType, **members: object) -> list[TranscriptEffect]:
+        """A note by acp-proxy, if the session is recorded. ``members``: as in docs/transcript-format.md."""
+        exists = self.sessions.is_tracked(session_id)
+        return [RecordNote(session_id, {"type": note_type} | members)] if exists else []
+
+    def note_shown_past(
+        self, session_id: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
+    ) -> list[TranscriptEffect]:
+        """Note whose past a load has shown, and which rule decided. ``ids``: those of the user's messages in the
+        agent's replay, by ``Entry.request_key``, if the transcript does not note them yet."""
+        if decision is None or decision.rule.number is None:
+            return []
+        # "transcript" also where nothing was shown, as after a resume. This is meant: it says that the agent's replay
+        # was hidden, and readers know no third word.
+        shown = "transcript" if decision.withholds_replay else "agent"
+        users = {"users": encode_ids(ids)} if ids else {}
+        return self.note(session_id, NoteType.REPLAY, shown=shown, rule=decision.rule.number, **users)
+
+    def remember_deleted(self, session_id: str, params: object) -> list[TranscriptEffect]:
+        """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
+        cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
+        session, forgotten = self._find_or_add(session_id, len(cwd or "") + sum(map(len, directories)))
+        session.cwd, session.directories, session.is_deleted = cwd, directories, True
+        return forgotten
+
+    def take_title(self, session_id: str) -> str | None:
+        """The title made from a new session's prompts, if the client has none yet. Returned once."""
+        session = self.sessions.get(session_id)
+        if session is None or session.is_deleted or not session.awaits_title:
+            return None
+        session.awaits_title = False
+        return session.titles.best
+
+    def mark_titled(self, session_id: str, update: object) -> None:
+        """The agent has sent a ``session_info_update``, which may contain a title."""
+        if acp.text(update, "title") is not None and session_id in self.sessions:
+            self.sessions[session_id].awaits_title = False
+
+    def start_recording(self) -> None:
+        """From here on, track sessions again."""
+        self.is_recording = True
+
+    def stop_recording(self) -> None:
+        """From here on, track no sessions, and forget all."""
+        self.is_recording = False
+        self.sessions.forget_all()
+        self._early_updates.drop()
+
+    def take_early_conversation(self, session_id: str) -> list[bytes]:
+        """The conversation updates that came before the answer that names their session."""
+        return self._early_updates.take_conversation(session_id)
+
+    def record_early_updates(self) -> list[TranscriptEffect]:
+        """No open request can name the session of the early updates, so they begin transcripts of their own."""
+        effects: list[TranscriptEffect] = []
+        for session_id in self._early_updates.sessions:
+            if self.sessions.try_admit_session(session_id):
+                effects += self._begin(session_id)
+            else:
+                self._early_updates.take(session_id)
+        return effects
+
+    def track_update(
+        self, session_id: str, raw: bytes, update: object, *, session_may_be_new: bool
+    ) -> list[TranscriptEffect]:
+        """The entry of an update. ``session_may_be_new``: an open request may be what opens this session, so its
+        updates wait for the answer."""
+        if not self.is_recording:
+            return []
+        if session_id not in self.sessions and session_may_be_new and self._early_updates.hold(session_id, raw, update):
+            return []
+        if self.sessions.is_deleted(session_id) or not self.sessions.try_admit_session(session_id):
+            return []
+        effects = self._begin(session_id)
+        session = self.sessions[session_id]
+        session.terminals.mark_shown(update)
+        effects.append(RecordMessage(session_id, Peer.AGENT, raw))
+        if acp.update_kind(update) == update_kinds.SESSION_INFO:
+            self.mark_titled(session_id, update)
+            effects.append(IndexSession(session_id))
+        return effects
+
+    def track_prompt(
+        self, session_id: str, raw: bytes, blocks: object, id: RequestId | None = None
+    ) -> list[TranscriptEffect]:
+        """The entry of a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
+        if not self.is_recording:
+            return []
+        begin_effects = self._begin(session_id)
+        self.sessions.move_to_end(session_id)
+        session = self.sessions[session_id]
+        session.prompts.add(id)
+        session.is_deleted, session.is_open = False, True
+        if session.awaits_title:
+            session.titles.consider(blocks)
+        return [*begin_effects, BeginTurn(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
+
+    def track_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
+        """The entry of the user's words into a turn, which the agent has just taken."""
+        if not self.is_recording or self.sessions.is_deleted(session_id):
+            return []
+        effects = [*self._begin(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
+        return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
+
+    def track_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
+        """The entry of the agent's answer to a prompt, which ends the turn."""
+        return self._end_turn(session_id, [RecordMessage(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
+
+    def track_accepted_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
+        """The entry of the agent's answer to a prompt that does not end its turn."""
+        entries = self.record_message(session_id, Peer.AGENT, raw, acp.PROMPT)
+        is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
+        return [*entries, *self._make_turn_end(session_id)] if is_over else entries
+
+    def begin_work(self, session_id: str) -> None:
+        if session_id in self.sessions:
+            self.sessions[session_id].prompts.begin_work()
+
+    def end_work(self, session_id: str) -> list[TranscriptEffect]:
+        """The agent works no more, which may end turns."""
+        has_ended = session_id in self.sessions and self.sessions[session_id].prompts.end_work()
+        return self._make_turn_end(session_id) if has_ended else []
+
+    def _make_turn_end(self, session_id: str) -> list[TranscriptEffect]:
+        return [] if self.sessions.is_deleted(session_id) else [EndTurn(session_id)]
+
+    def track_failed_prompt(self, session_id: str, reason: str, id: RequestId | None = None) -> list[TranscriptEffect]:
+        """The agent ended before it answered a prompt. ``reason``: what the note says."""
+        note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": reason}
+        return self._end_turn(session_id, [RecordNote(session_id, note)], id)
+
+    def record_message(
+        self, session_id: str | None, peer: Peer, raw: bytes, answered_method: str | None = None
+    ) -> list[TranscriptEffect]:
+        """The entry of any other message, if its session is recorded. ``answered_method``: the method that a response
+        answers."""
+        if session_id is None or session_id not in self.sessions or self.sessions[session_id].is_deleted:
+            return []
+        return [RecordMessage(session_id, peer, raw, answered_method)]
+
+    def track_closed(self, session_id: str) -> list[TranscriptEffect]:
+        """Note that the agent has closed the session."""
+        if session_id in self.sessions:
+            self.sessions[session_id].is_open = False
+        notes = self._note_shown_terminals(session_id)
+        return [*notes, *self.note(session_id, NoteType.CLOSED, method=acp.CLOSE)]
+
+    def mark_deleted(self, session_id: str) -> list[TranscriptEffect]:
+        """The session was deleted: record nothing of it until it is prompted again."""
+        if not self.is_recording:
+            return []
+        self._take_early_updates(session_id)
+        session, forgotten = self._find_or_add(session_id)
+        session.is_deleted = True
+        return forgotten
+
+    def track_terminal_answer(
+        self, session_id: str, method: str, params: object, result: object
+    ) -> list[TranscriptEffect]:
+        """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            return []
+        notes = session.terminals.handle_answer(method, params, result)
+        return notes if not session.is_deleted else []
+
+    def must_note_output(self, session_id: str | None, params: object, answer: object) -> bool:
+        """Whether the client's answer to a request for a terminal's output is noted before the end of the turn."""
+        session = self.sessions.get(session_id or "")
+        if session is None or not isinstance(answer, Response):
+            return False
+        terminal = session.terminals.find(params)
+        return terminal is not None and terminal.must_note_output(acp.text(answer.result, "output"))
+
+    def track_terminal_release(self, session_id: str, params: object) -> list[TranscriptEffect]:
+        """The agent has released a terminal: note its last state."""
+        session = self.sessions.get(session_id)
+        return session.terminals.release(params) if session is not None else []
+
+    def _end_turn(
+        self, session_id: str, last_entries: list[TranscriptEffect], id: RequestId | None
+    ) -> list[TranscriptEffect]:
+        session = self.sessions.get(session_id)
+        if session is None:
+            return []
+        session.prompts.end(id)
+        notes = self._note_shown_terminals(session_id)
+        return [*notes, *last_entries, EndTurn(session_id)] if not session.is_deleted else []
+
+    def handle_agent_end(self) -> list[TranscriptEffect]:
+        """The agent has ended: note what became known of terminals since their sessions' last turns."""
+        return [note for session_id in self.sessions for note in self._note_shown_terminals(session_id)]
+
+    def _note_shown_terminals(self, session_id: str) -> list[TranscriptEffect]:
+        session = self.sessions.get(session_id)
+        notes = session.terminals.end_turn() if session is not None else []
+        return notes if session is not None and not session.is_deleted else []
+
+    def _begin(self, session_id: str) -> list[TranscriptEffect]:
+        """Begin to record a session that was not opened here, unless that was done."""
+        if self.sessions.is_recorded(session_id):
+            return []
+        session, forgotten = self._find_or_add(session_id)
+        session.is_recorded = True
+        begin = BeginTranscript(session_id, session.cwd, session.directories, file_format.PARTIAL)
+        return [*forgotten, begin, *self._take_early_updates(session_id)]
+
+    def _find_or_add(
+        self, session_id: str, text_bytes: int | None = None
+    ) -> tuple[TrackedSession, list[TranscriptEffect]]:
+        """As ``TrackedSessions.find_or_add``, with the effects of forgetting others."""
+        session, forgotten = self.sessions.find_or_add(session_id, text_bytes)
+        return session, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]
+
+    def _take_early_updates(self, session_id: str) -> list[TranscriptEffect]:
+        early = self._early_updates.take(session_id)
+        for _, update in early:
+            if acp.update_kind(update) == update_kinds.SESSION_INFO:
+                self.mark_titled(session_id, update)
+        return [RecordMessage(session_id, Peer.AGENT, raw) for raw, _ in early]
+
+
+class EarlyUpdates:
+    """Updates of sessions that may be new: an open request may be what opens them, and its answer, which says in which
+    directory, has not come. Holds at most ``EARLY_LIMIT`` bytes."""
+
+    def __init__(self) -> None:
+        self._updates: dict[str, list[tuple[bytes, object]]] = {}
+        """By session: the ``raw`` of each message, with its update."""
+        self._size = 0
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions of which updates are held."""
+        return list(self._updates)
+
+    def hold(self, session_id: str, raw: bytes, update: object) -> bool:
+        """Hold an update; returns False if too much is held."""
+        if self._size + len(raw) > EARLY_LIMIT:
+            return False
+        self._updates.setdefault(session_id, []).append((raw, update))
+        self._size += len(raw)
+        return True
+
+    def take(self, session_id: str) -> list[tuple[bytes, object]]:
+        """A session's, as they were held."""
+        updates = self._updates.pop(session_id, [])
+        self._size -= sum(len(raw) for raw, _ in updates)
+        return updates
+
+    def take_conversation(self, session_id: str) -> list[bytes]:
+        """The ``raw`` of a session's conversation updates. The others are still held."""
+        raw_updates = []
+        for raw, update in self.take(session_id):
+            if update_kinds.is_conversation(acp.update_kind(update)):
+                raw_updates.append(raw)
+            else:
+                self.hold(session_id, raw, update)
+        return raw_updates
+
+    def drop(self) -> None:
+        self._updates.clear()
+        self._size = 0
+
+
+class MessageTracker:
+    """Returns the entries of both peers' messages, and keeps track of open requests and of sessions on the way."""
+
+    def __init__(
+        self, open_requests: OpenRequests, session_tracker: SessionTracker, has_load_for_updates: Callable[[str], bool]
+    ) -> None:
+        """``has_load_for_updates``: whether a session's updates belong to a load. That has the new ones recorded."""
+        self._open_requests = open_requests
+        self._session_tracker = session_tracker
+        self._has_load_for_updates = has_load_for_updates
+
+    def track(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
+        """Open the requests in a message or a batch, close those that it answers, and return its entries."""
+        match message:
+            case Batch(messages=messages):
+                return [effect for item in messages for effect in self.track(sender, item)]
+            case Request(params=params, method=method):
+                return self._track_request(sender, message, method, acp.session_id(params))
+            case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
+                session_id, update = acp.session_id(params), acp.member(params, "update")
+                if session_id is None or self._is_left_to_load(session_id, update):
+                    return []
+                may_be_opening = self._open_requests.has_request(Peer.CLIENT, acp.NEW, acp.FORK)
+                return self._session_tracker.track_update(session_id, raw, update, session_may_be_new=may_be_opening)
+            case Notification(method=acp.CANCEL, params=params, raw=raw):
+                if sender is Peer.CLIENT:
+                    self._session_tracker.mark_turn_cancelled(acp.session_id(params))
+                return self._session_tracker.record_message(acp.session_id(params), sender, raw)
+            case Response(id=id) if answered := self._open_requests.take(sender.other, id):
+                return self.track_answer(answered, message)
+            case _:
+                return []
+
+    def _track_request(
+        self, sender: Peer, request: Request, method: str, session_id: str | None
+    ) -> list[TranscriptEffect]:
+        if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
+            self._open_requests.add(sender, request, session_id, keeps_all=method == acp.STEERING)
+        if session_id is None:
+            return []
+        if method == acp.PROMPT and sender is Peer.CLIENT:
+            return self._session_tracker.track_prompt(
+                session_id, request.raw, acp.member(request.params, "prompt"), request.id
+            )
+        if method == acp.TERMINAL_RELEASE:
+            return self._session_tracker.track_terminal_release(session_id, request.params)
+        return (
+            self._session_tracker.record_message(session_id, sender, request.raw)
+            if method in acp.RECORDED_REQUESTS
+            else []
+        )
+
+    def track_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
+        """The entries of an answer. ``answered``: its request, which is closed."""
+        request, session_id = answered.request, answered.session_id
+        method, succeeded = request.method, response.error is None
+        answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
+        if method in acp.OPENING_REQUESTS:
+            if method in (acp.NEW, acp.FORK):
+                session_id = acp.session_id(response.result)
+            is_open = succeeded and session_id is not None
+            effects = (
+                self._session_tracker.track_opened(session_id or "", method, request.params, response.result)
+                if is_open
+                else []
+            )
+            return effects + self.record_early_updates()
+        if session_id is None:
+            return []
+        if method == acp.PROMPT:
+            return self._session_tracker.track_prompt_answer(session_id, response.raw, request.id)
+        if method == acp.CLOSE and succeeded:
+            return self._session_tracker.track_closed(session_id)
+        if method in acp.TERMINALS:
+            return self._session_tracker.track_terminal_answer(session_id, method, request.params, response.result)
+        if method in acp.RECORDED_REQUESTS:
+            return self._session_tracker.record_message(session_id, answerer, response.raw, method)
+        return []
+
+    def record_early_updates(self) -> list[TranscriptEffect]:
+        """The entries of updates that waited for an answer to name their session, unless such a request is open."""
+        return (
+            []
+            if self._open_requests.has_request(Peer.CLIENT, *acp.OPENING_REQUESTS)
+            else self._session_tracker.record_early_updates()
+        )
+
+    def _is_left_to_load(self, session_id: str, update: object) -> bool:
+        """Whether it is left to a load whether an update is new. In a batch it passes, and is not recorded."""
+        return self._has_load_for_updates(session_id) and update_kinds.is_conversation(acp.update_kind(update))

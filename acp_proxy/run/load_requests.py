@@ -1,0 +1,136 @@
+"""Performs what ``proxy/load`` asks for: looks a session up, has it chosen whose past is shown, on a thread of its own,
+and compares what the agent sends later.
+
+``store_requests`` performs everything else that needs the store.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.protocol.jsonrpc import RequestId
+from acp_proxy.proxy.effects import ChoosePast, CompareUnsettled, LookUpSession, RelayEffect
+from acp_proxy.proxy.events import Event, PastChosen, SessionLookedUp, UnsettledCompared
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.run.look_up_session import ShowOptions, look_up_session
+from acp_proxy.run.output import Output
+from acp_proxy.transcript.reader import TranscriptReader
+
+if TYPE_CHECKING:  # imported for the first load
+    from acp_proxy.run.choose_past_thread import ChoosePastThread
+
+
+class LoadRequests:
+    """The threads of loads, by the load's request, each with the transcript that was looked up for it. False if there
+    are none."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        client_output: Output,
+        options: ShowOptions,
+        deciding_lock: threading.Lock,
+        decide_locked: Callable[[Event], list[RelayEffect]],
+        try_end: Callable[[PastChosen], bool],
+        warn: Callable[[str], None],
+    ) -> None:
+        """``decide_locked``: called with ``deciding_lock`` held. ``try_end``: as for ``ChoosePastThread``."""
+        self._recorder = recorder
+        self._client_output = client_output
+        self._options = options
+        self._deciding_lock = deciding_lock
+        self._decide_locked = decide_locked
+        self._try_end = try_end
+        self._warn = warn
+        self._threads: dict[RequestId, ChoosePastThread] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._threads)
+
+    def look_up(
+        self, effect: LookUpSession, find_missing_reason: Callable[[str], str | None]
+    ) -> SessionLookedUp | list[RelayEffect]:
+        """Look a session up, and fix what of it can be shown: what is recorded up to now.
+
+        Returns the effects of what was found, or what was found if there is no transcript: that must be decided on.
+        ``find_missing_reason``: as for ``look_up_session``.
+        """
+        from acp_proxy.run.choose_past_thread import ChoosePastThread
+
+        request_id, recorder, is_complete = effect.request_id, self._recorder, False
+        transcript = look_up_session(recorder, effect, find_missing_reason)
+        if isinstance(transcript, SessionLookedUp):
+            return transcript
+
+        def measure() -> None:
+            nonlocal is_complete
+            transcript.reader.measure()
+            is_complete = transcript.reader.is_still_complete and not recorder.has_unnoted_gap(effect.session_id)
+
+        def keep_to_show() -> list[RelayEffect]:
+            self._threads[request_id] = ChoosePastThread(
+                effect.client_id or effect.session_id,
+                transcript,
+                self._options,
+                self._client_output,
+                self._try_end,
+                self._warn,
+                run_id=recorder.run_id,
+                mask=recorder.mask,
+            )
+            return self._decide_locked(transcript.make_event(request_id, is_complete=is_complete))
+
+        try:
+            while recorder.run_on_writer(transcript.reader.search):
+                pass  # step by step, so that a long transcript does not count as a hang
+            return recorder.run_when_recorded(self._deciding_lock, measure, keep_to_show)
+        except OSError as problem:
+            recorder.jobs.submit(transcript.reader.close)  # after what may still use it there
+            return SessionLookedUp(request_id, errno_name=errno_name(problem))
+
+    def compare_unsettled(self, effect: CompareUnsettled) -> UnsettledCompared:
+        """Compare the updates that came with a request with what is recorded up to now, or since an earlier comparison.
+
+        What was recorded since counts although a rewind may have taken it back: it is in the transcript.
+        """
+        from acp_proxy.run.compare_replay import compare_replay
+        from acp_proxy.transcript.drop_rewound import drop_rewound
+
+        recorder, comparison, size = self._recorder, None, 0
+        try:
+            reader = recorder.run_on_writer(
+                lambda: recorder.store.open_reader(recorder.find_agent_folder(), effect.session_id),
+                TranscriptReader.close,
+            )
+            try:
+                lines = drop_rewound(reader) if effect.since_size is None else reader.read_alike(effect.since_size, 1)
+                comparison, size = compare_replay(lines, effect.updates, recorder.mask), reader.size
+            finally:
+                reader.close()
+        except (OSError, NewerFormat) as problem:
+            if not isinstance(problem, FileNotFoundError):
+                self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
+        return UnsettledCompared(effect.request_id, effect.session_id, comparison, size)
+
+    def start_choosing(self, effect: ChoosePast) -> None:
+        """Start the thread of a load whose session was looked up."""
+        self._threads[effect.request_id].start(effect)
+
+    def stop_sending(self, request_id: RequestId) -> None:
+        """Send nothing more of the transcript for this request, if that was begun."""
+        if request_id in self._threads:
+            self._threads[request_id].stop()
+
+    def close_transcript(self, request_id: RequestId) -> None:
+        """Close a transcript that was looked up and is not needed, if there is one. Its thread was not started."""
+        if request_id in self._threads:
+            self._threads.pop(request_id).close()
+
+    def forget(self, request_id: RequestId) -> None:
+        """The thread of this request is done."""
+        self._threads.pop(request_id, None)
+
+    def join_threads(self) -> None:
+        while running := [thread for thread in list(self._threads.values()) if thread.is_running]:
+            running[0].join()
