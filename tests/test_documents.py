@@ -213,7 +213,7 @@ FOREIGN_NAMES = frozenset(
 def unresolved(sources: dict[str, str]) -> list[str]:
     """What comments and docstrings call ``name`` or ``Class.name``, and the code has not: the file and the name.
 
-    A name must be in the same file's code, or be defined or written as a string anywhere.
+    A name must be in the same file's code, or be defined or written as a string anywhere; a private one in its code.
     """
     trees = {path: ast.parse(text) for path, text in sources.items()}
     words = {*dir(builtins), *keyword.kwlist, *FOREIGN_NAMES}
@@ -228,6 +228,10 @@ def unresolved(sources: dict[str, str]) -> list[str]:
         for name in names:
             first, _, last = name.rpartition(".")
             known = last in members[first] if first in members else set(name.split(".")) <= here or name in here
+            if (
+                re.fullmatch(r"_[a-z]\w*", name) and name not in FOREIGN_NAMES
+            ):  # private: no other file has to do with it
+                known = name in list_names(trees[path])
             if not known:
                 missing.append(f"{path}: {name}")
     return missing
@@ -257,9 +261,9 @@ def test_comments_name_only_what_the_code_has() -> None:
     assert unresolved(package_sources()) == []
 
 
-@pytest.mark.parametrize("name", ["gone", "One.gone", "one.gone", "local"])
+@pytest.mark.parametrize("name", ["gone", "One.gone", "one.gone", "local", "_help"])
 def test_a_name_that_is_nowhere_is_found_in_a_comment(name: str) -> None:
-    other = "def work():\n    local = 1\n    return local\n"
+    other = "def _help(): pass\n\ndef work():\n    local = 1\n    return local\n"
     one = (
         f"class One:\n    def stay(self): pass\n\none = One()\n# ``{name}``, ``One.stay``, ``work`` and ``one.stay``\n"
     )
@@ -324,14 +328,20 @@ DESCRIBED = re.compile(r"(?:^|[.;:(] )((?:``\w+``(?:, | and )?)+):(?= )")
 
 
 def undescribable(sources: dict[str, str]) -> list[str]:
-    """What docstrings explain although it is no parameter, no member of the class, no name of the module and no string
-    in it, such as a mode: the file and the name."""
+    """What docstrings explain although it is not there: the file and the name. A function explains its parameters, what
+    its class has, and attributes and strings in it; a class also names and strings of the module, such as a mode."""
     trees = {path: ast.parse(text) for path, text in sources.items()}
     members = members_by_class(trees.values())
     found: list[str] = []
 
-    def look(path: str, node: ast.AST, known: set[str]) -> None:
-        known = known | parameters(node) | members.get(getattr(node, "name", ""), set())
+    def look(path: str, node: ast.AST, known: set[str], own: set[str]) -> None:
+        """``own``: what the class around this node has, and the parameters of the functions around it."""
+        if isinstance(node, ast.ClassDef):
+            own = members.get(node.name, set())
+            known = known | own
+        elif isinstance(node, ast.FunctionDef):
+            own = own | parameters(node)
+            known = own | attributes(node) | literals(node)
         of_methods = set().union(*map(parameters, node.body)) if isinstance(node, ast.ClassDef) else set()
         for child in ast.iter_child_nodes(node):
             match child:
@@ -339,11 +349,17 @@ def undescribable(sources: dict[str, str]) -> list[str]:
                     names = re.findall(r"``(\w+)``", " ".join(DESCRIBED.findall(" ".join(text.split()))))
                     found.extend(f"{path}: {name}" for name in names if name not in known | of_methods)
                 case _:
-                    look(path, child, known)
+                    look(path, child, known, own)
 
     for path, tree in trees.items():
-        look(path, tree, list_definitions(tree) | literals(tree) | set(dir(BaseException)))
+        look(path, tree, list_definitions(tree) | literals(tree) | set(dir(BaseException)), set())
     return found
+
+
+def attributes(node: ast.AST) -> set[str]:
+    """The names of attributes and of keyword arguments in a function's code."""
+    found = {getattr(each, "attr", None) or getattr(each, "arg", None) for each in ast.walk(node)}
+    return {name for name in found if isinstance(name, str)}
 
 
 def parameters(node: ast.AST) -> set[str]:
@@ -356,10 +372,11 @@ def test_docstrings_explain_only_what_is_there() -> None:
     assert undescribable(package_sources()) == []
 
 
-@pytest.mark.parametrize("name", ["also", "inner", "method"])
+@pytest.mark.parametrize("name", ["also", "inner", "method", "elsewhere"])
 def test_an_explained_name_that_is_gone_is_found(name: str) -> None:
     told = f'"""Works. ``others``: which. ``{name}``, ``field``: more. See ``what``: no description."""'
-    text = f"class One:\n    field = 1\n    def work(self, others):\n        {told}\n        inner = 2\n"
+    one = f"class One:\n    field = 1\n    def work(self, others):\n        {told}\n        inner = 2\n"
+    text = f"class Two:\n    elsewhere = 1\n\n{one}"
     assert undescribable({"one.py": text}) == [f"one.py: {name}"]
 
 
