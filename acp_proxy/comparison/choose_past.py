@@ -30,11 +30,11 @@ class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
     client that wants the past, and the reason in words.
 
-    The first three never reach ``choose_past``: ``proxy/load`` sets the decision. ``CANCELLED`` replaces only what a
-    comparison has chosen that ended after the cancel. The next three reach it as ``fixed_rule``. From ``IN_TURN`` on,
-    the rows are in the order in which ``choose_past`` and ``_judge`` ask: the first that fits holds. ``find_rule``
-    depends on that order too. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4
-    stand for two rules each. A new rule gets a new number, or None: then no transcript notes it.
+    ``PASSES``, ``CANCELLED`` and ``NOT_RECORDED`` never reach ``choose_past``: ``proxy/load`` sets the decision, the
+    second when it answers the cancel, also if a comparison has ended meanwhile. From ``IN_TURN`` on, the rows are in
+    the order in which ``choose_past`` and ``_judge`` ask: the first that fits holds. ``find_rule`` depends on that
+    order too. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4 stand for two rules
+    each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
     # Set by ``proxy/load``: by the plan, or when something happens, as when what was sent cannot be taken back.

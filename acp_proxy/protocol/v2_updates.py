@@ -16,7 +16,7 @@ FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
 _STATUSES = {"cancelled": "failed", "paused": "in_progress"}
 _FENCE = "```"
 
-_SAYS_NOTHING = {"sessionUpdate": update_kinds.PLAN}
+_NEUTRAL_STAND_IN = {"sessionUpdate": update_kinds.PLAN}
 """Stands for an update that proves nothing: of a plan, nothing is compared."""
 
 
@@ -33,7 +33,7 @@ def as_v1(update: object) -> object:
     if row.name == update_kinds.TOOL_CALL_CHUNK:
         return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
     if row.compared_by is ComparedBy.WHAT_FOLLOWS and row.name != update_kinds.PLAN:
-        return _SAYS_NOTHING  # nothing of it is compared
+        return _NEUTRAL_STAND_IN  # nothing of it is compared
     return update
 
 
@@ -52,7 +52,7 @@ def read_replay_as_v1(updates: list[object]) -> list[object]:
         indexes = by_message.setdefault((update_kinds.CHUNK_OF.get(kind, kind), acp.text(update, "messageId")), [])
         if kind in update_kinds.CHUNK_OF and isinstance(update, Mapping) and "content" in update:
             for index in indexes:
-                v1_updates[index] = _SAYS_NOTHING
+                v1_updates[index] = _NEUTRAL_STAND_IN
             indexes.clear()
         if kind in update_kinds.CHUNK_OF or kind in update_kinds.MESSAGE_CHUNKS:
             indexes.append(len(v1_updates))

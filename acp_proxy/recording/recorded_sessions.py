@@ -356,10 +356,10 @@ class RecordedSessions(dict[str, RecordedSession]):
         first, at which a gap begins if this fails."""
         if parts:
             self.run_unless_suspended(
-                session_id, first_stamp, lambda session: self._append(session, parts, first_stamp)
+                session_id, first_stamp, lambda session: self._append_to_transcript(session, parts, first_stamp)
             )
 
-    def _append(self, session: RecordedSession, parts: Parts, first_stamp: str) -> None:
+    def _append_to_transcript(self, session: RecordedSession, parts: Parts, first_stamp: str) -> None:
         if session.is_deleted:
             return
         transcript = self.open_and_note_gap(session, first_stamp)

@@ -22,7 +22,7 @@ from acp_proxy.proxy.session_tracker import SessionTracker
 
 
 class AgentLines:
-    """The agent's lines about the sessions of one connection that have loads.
+    """The agent's lines about the sessions of one connection that have loads. Lines of other sessions are sent at once.
 
     Assigns nothing of a load, but adds to what it holds, and takes from that.
     """

@@ -1,7 +1,8 @@
 """What loads keep in their buffers: which one a session's lines wait for, what is kept to be compared, and how much.
 
 While a load holds lines, everything about its session waits for the answer that the client gets, so that nothing
-overtakes the past that it is shown. ``AgentLines`` adds what waits; what is only kept to be compared is added here.
+overtakes the past that it is shown. ``AgentLines`` adds what waits, also that which is compared
+before it leaves; what is only kept to be compared is added here.
 """
 
 from acp_proxy.comparison.choose_past import WhosePast
