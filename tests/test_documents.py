@@ -228,9 +228,8 @@ def unresolved(sources: dict[str, str]) -> list[str]:
         for name in names:
             first, _, last = name.rpartition(".")
             known = last in members[first] if first in members else set(name.split(".")) <= here or name in here
-            if (
-                re.fullmatch(r"_[a-z]\w*", name) and name not in FOREIGN_NAMES
-            ):  # private: no other file has to do with it
+            # A private name is of no concern to other files.
+            if re.fullmatch(r"_[a-z]\w*", name) and name not in FOREIGN_NAMES:
                 known = name in list_names(trees[path])
             if not known:
                 missing.append(f"{path}: {name}")

@@ -81,7 +81,7 @@ class Threads:
             self._add(self.talk._decide(LinesRead(Peer.CLIENT, lines), step))
             return
         if isinstance(effect, DecideWaiting):
-            self.pending[f"waiting requests {len(self.pending)}"] = deque([effect.session_id])
+            self.pending[f"waiting messages {len(self.pending)}"] = deque([effect.session_id])
             return
         if isinstance(effect, Forward):
             messages = self.to_agent if effect.to is Peer.AGENT else self.to_client
@@ -136,7 +136,7 @@ class Threads:
         if not self.talk.being_shown:
             return False
         id = self.chance.choice(self.talk.being_shown)
-        self.current = f"show past {id}"
+        self.current = f"choose past {id}"
         self.talk.end_past_by_id(id)
         while self.pending.get(self.current):
             self.perform_one(self.current)

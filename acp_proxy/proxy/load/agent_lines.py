@@ -152,9 +152,8 @@ class AgentLines:
         """A late update of the conversation, which the client may get: it has its answer."""
         if load.compared_replay is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.add_late_update(line, update)]
-        if (
-            load.withholds_replay_so_far and load.has_comparable_transcript and not load.opens_new_session
-        ):  # shown without comparing
+        # The transcript was shown without a comparison.
+        if load.withholds_replay_so_far and load.has_comparable_transcript and not load.opens_new_session:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         self._held_lines.keep_to_compare(load, line, is_after_agents_answer=True)
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]

@@ -304,7 +304,7 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
     assert ChoosePast(make_request_id(1)) in talk.agent.say(result(1, {})).done
 
 
-def test_forks_too_are_unsettled_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forks_too_are_kept_as_answered_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loads, "ANSWERED_LOADS_LIMIT", 2)
     talk = CoreConversation().initialize(RESUMES | {"sessionCapabilities": {"fork": {}}}).open("s")
     for number in range(4):
@@ -313,7 +313,7 @@ def test_forks_too_are_unsettled_only_up_to_the_limit(monkeypatch: pytest.Monkey
     assert len(talk.core._load_machine.loads.list_answered()) == 2
 
 
-def test_the_agents_end_compares_each_unsettled_load_once() -> None:
+def test_the_agents_end_compares_each_answered_load_once() -> None:
     talk = CoreConversation(modes=Modes(load=AGENT)).initialize(LOADS)
     for number in range(8):
         session = f"s{number}"

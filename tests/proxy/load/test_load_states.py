@@ -123,7 +123,7 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
 
 
 @pytest.mark.parametrize("state", [LoadState.BEFORE_PROMPT, LoadState.AFTER_PROMPT])
-def test_an_unsettled_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
+def test_an_answered_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in STATES[state].transitions.items():
         if following is LoadState.OVER:
             assert ({Action.SETTLE, Action.RELEASE_IN_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
@@ -149,7 +149,7 @@ def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None
 
 
 @pytest.mark.parametrize("state", LoadState)
-def test_a_load_enters_the_unsettled_ones_once_and_leaves_them_at_the_end(state: LoadState) -> None:
+def test_a_load_enters_the_answered_ones_once_and_leaves_them_at_the_end(state: LoadState) -> None:
     for following, does in STATES[state].transitions.values():
         assert does.count(Action.ADD_TO_ANSWERED) == (following is LoadState.BEFORE_PROMPT)
         assert does.count(Action.FORGET) == (following is LoadState.OVER)
