@@ -126,6 +126,11 @@ class Services(Struct):
         return self.may_serve and self.modes.list != AGENT
 
     @property
+    def amends_agents_list(self) -> bool:
+        """Whether the agent's own list passes with changes."""
+        return self.may_amend_lists and LIST not in self.served_here
+
+    @property
     def amends_agent_index(self) -> bool:
         """Whether JetBrains' index is amended: then the agent's list is that of the index."""
         return bool(self.agent_index_capabilities) and self.may_amend_lists

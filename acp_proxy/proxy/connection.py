@@ -4,19 +4,18 @@
 It does no I/O and asks for no time. ``run`` calls it under one lock.
 """
 
-from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
-from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
-from acp_proxy.proxy import capabilities, own_messages
+from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
+from acp_proxy.proxy import own_messages
+from acp_proxy.proxy.agent_answers import AgentAnswers
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Services, Settings
+from acp_proxy.proxy.client_requests import ClientRequests
 from acp_proxy.proxy.draft_methods import DraftMethods
 from acp_proxy.proxy.effects import (
     DecideLater,
-    DeleteSession,
     Effect,
-    EndTurn,
     Forward,
-    ListSessions,
     LookUpSession,
     RecordGap,
     RecordUpdates,
@@ -38,20 +37,19 @@ from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handover_filter import HandoverFilter
 from acp_proxy.proxy.handover.handovers import Handovers
-from acp_proxy.proxy.lists import jetbrains_index, list_lines
 from acp_proxy.proxy.lists.agent_list import AgentList
 from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.load.waiting_messages import WaitingMessages
 from acp_proxy.proxy.negotiation import Negotiation
-from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
 from acp_proxy.proxy.tracked_sessions import UNOPENED_LIMIT
+from acp_proxy.proxy.turn_ends import TurnEnds
 from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
-from acp_proxy.transcript.file_format import GapReason, NoteType
-from acp_proxy.transcript.rewinds import parse_fork_point
+from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
 
 _SETTLING_METHODS = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
@@ -120,6 +118,39 @@ class Connection:
         )
         self._message_tracker = MessageTracker(
             self._open_requests, self._session_tracker, self._load_machine.loads.has_load_for_updates
+        )
+        self._client_requests = ClientRequests(
+            self._services,
+            self._session_tracker,
+            self._load_machine,
+            self._load_starter,
+            self._draft_methods,
+            self._agent_index,
+            self._agent_list,
+        )
+        self._turn_ends = TurnEnds(
+            self._negotiation,
+            self._services,
+            self._open_requests,
+            self._session_tracker,
+            self._message_tracker,
+            self._load_machine,
+            self._load_starter,
+            self._handovers,
+        )
+        self._agent_answers = AgentAnswers(
+            self._negotiation,
+            self._services,
+            self._open_requests,
+            self._session_tracker,
+            self._message_tracker,
+            self._load_machine,
+            self._load_starter,
+            self._handovers,
+            self._draft_methods,
+            self._agent_index,
+            self._agent_list,
+            self._turn_ends,
         )
         self.pass_through = PassThrough(
             self._session_tracker,
@@ -235,7 +266,7 @@ class Connection:
         return self._agent_lines.compare_before_request(acp.session_id(message.params))
 
     def _handle_client_message(self, line: bytes, message: Message) -> list[Effect]:
-        if isinstance(message, Request) and (own_effects := self._intercept_request(line, message)) is not None:
+        if isinstance(message, Request) and (own_effects := self._client_requests.intercept(line, message)) is not None:
             return own_effects
         effects = self._settle_before(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
@@ -262,54 +293,6 @@ class Connection:
         begins_turn = message.method == acp.STEERING and not self._session_tracker.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
         return self._load_machine.settle_session(session_id) if ends else []
-
-    def _intercept_request(self, line: bytes, request: Request) -> list[Effect] | None:
-        """The effects of a request that acp-proxy answers itself, or for which it looks something up or keeps a load
-        before the agent gets it; None for all others, which are simply forwarded."""
-        served_here = self._services.served_here
-        if request.method in (acp.LOAD, acp.RESUME):
-            if not self._session_tracker.is_recording:
-                return None
-            try:
-                session_id = acp.required_text(request.params, "sessionId")
-            except acp.InvalidParams as problem:
-                is_ours = self._services.serves_method(request.method)
-                return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
-            if self._services.is_ready:
-                return self._load_starter.look_up_to_open(line, request, session_id)
-            return self._load_starter.begin_passing_load(line, request, session_id)
-        if (looked_up := self._load_starter.look_up_if_unopened(line, request)) is not None:
-            return looked_up
-        try:
-            if (own_effects := self._draft_methods.serve(request)) is not None:
-                return own_effects
-            if (own_effects := self._agent_index.serve(request)) is not None:
-                return own_effects
-            if (own_effects := self._agent_list.adapt_request(line, request)) is not None:
-                return own_effects
-            if request.method == acp.LIST and capabilities.LIST in served_here:
-                cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
-                if cwd is not None and not acp.is_absolute(cwd):
-                    raise acp.InvalidParams("cwd must be an absolute path")
-                has_archive, services = capabilities.ARCHIVE in served_here, self._services
-                archived = list_lines.read_archive_filter(request.params) if has_archive else None
-                return [
-                    ListSessions(
-                        request.id,
-                        cwd,
-                        cursor,
-                        services.supports_directories,
-                        archived,
-                        services.opens_other_agents_sessions,
-                    )
-                ]
-            if request.method == acp.DELETE and self._services.serves_delete(request.params):
-                return self._delete_session(acp.required_text(request.params, "sessionId"), request.id)
-            if request.method == acp.DELETE and self._session_tracker.is_recording and self._services.is_ready:
-                return self._load_starter.look_up_other_id(line, request)
-        except acp.InvalidParams as problem:
-            return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
-        return None
 
     def _prepare_for_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent gets it: unchanged, unless the agent has another id of the session."""
@@ -368,8 +351,13 @@ class Connection:
                 if session_id is not None and state is not None:
                     return self._handle_work_state(session_id, state, line, message)
                 return self._handle_update(session_id, line, message)
+            case Response(id=id) if (load := self._handovers.take_load_asked_for(id)) is not None:
+                return [
+                    *self._load_machine.handle_new_session_answer(load, line, message),
+                    *self._handle_agent_lines(self._handover_filter.take_unidentified()),
+                ]
             case Response():
-                return self._handle_response(line, message)
+                return self._agent_answers.handle(line, message)
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
@@ -395,14 +383,6 @@ class Connection:
             case Batch() | Opaque():
                 return [*self._message_tracker.track(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
-    def _send_title(self, session_id: str) -> list[Effect]:
-        """Send an update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._session_tracker.take_title(session_id) if self._services.fills_titles else None
-        if title is None:
-            return []
-        update = {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
-        return self._agent_lines.send_in_order(session_id, own_messages.encode_update(session_id, update))
-
     def _handle_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
         load = self._load_machine.loads.find_load_for_updates(session_id) if session_id is not None else None
         if load is not None:
@@ -420,9 +400,11 @@ class Connection:
         was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
         late_effects = self._agent_lines.release_in_turn_of_session(session_id) if was_in_turn else []
         end_effects = self._session_tracker.end_work(session_id)
-        title_effects = self._send_title(session_id) if end_effects else []
+        title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
-            self._note_completed_handover(session_id, None, succeeded=state == versions.IDLE) if end_effects else []
+            self._turn_ends.note_completed_handover(session_id, None, succeeded=state == versions.IDLE)
+            if end_effects
+            else []
         )
         effects = [
             *late_effects,
@@ -432,119 +414,6 @@ class Connection:
             *handover_effects,
         ]
         return [*effects, *self._load_machine.handle_turn_end(session_id)] if was_in_turn else effects
-
-    def _handle_response(self, line: bytes, message: Response) -> list[Effect]:
-        """The agent's answer: to a request of acp-proxy's own, to a load, to a prompt, or to another of the client's
-        that means something here. All others pass."""
-        if (load := self._handovers.take_load_asked_for(message.id)) is not None:
-            return [
-                *self._load_machine.handle_new_session_answer(load, line, message),
-                *self._handle_agent_lines(self._handover_filter.take_unidentified()),
-            ]
-        if (own_effects := self._agent_list.handle_own_answer(line, message)) is not None:
-            return own_effects
-        if (own_effects := self._draft_methods.handle_own_answer(message)) is not None:
-            return own_effects
-        open_request = self._open_requests.take(Peer.CLIENT, message.id)
-        if open_request is None:
-            return [Forward(Peer.CLIENT, line)]
-        if (load := self._load_machine.loads.find_open_by_request(open_request.request)) is not None:
-            if resent := self._load_starter.retry_with_earlier_id(load, message):
-                return resent
-            return [
-                *self._load_machine.handle_agents_answer(load, line, message),
-                *self._message_tracker.record_early_updates(),
-            ]
-        if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
-            return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
-        return self._handle_other_answer(open_request, line, message)
-
-    def _handle_other_answer(self, open_request: OpenRequest, line: bytes, message: Response) -> list[Effect]:
-        """The answer to a request that neither opens a session by its id nor prompts."""
-        request, session_id = open_request.request, open_request.session_id
-        is_recording, has_succeeded = self._session_tracker.is_recording, message.error is None
-        if request.method == acp.FORK and (fork := acp.session_id(message.result)) is not None:
-            return [*self._handle_fork(open_request, fork, message), Forward(Peer.CLIENT, line)]
-        effects: list[Effect] = [*self._message_tracker.track_answer(open_request, message)]
-        match request.method:
-            case acp.INITIALIZE:
-                return effects + self._negotiation.handle_initialize_answer(line, message)
-            case acp.LIST if is_recording and has_succeeded and self._amends_agents_list:
-                return [*effects, self._agent_list.handle_page(line, request, message.result)]
-            case acp.STEERING if session_id is not None and acp.is_steered(message.result):
-                if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._session_tracker.track_steering(session_id, request.raw)
-            case acp.DELETE if is_recording and has_succeeded and session_id is not None:
-                effects += self._delete_session(session_id)
-            case method if is_recording and has_succeeded and method in jetbrains_index.INDEX_METHODS:
-                return [*effects, *self._agent_index.handle_answer(line, open_request, message)]
-        return [*effects, Forward(Peer.CLIENT, line)]
-
-    def _handle_fork(self, open_request: OpenRequest, fork: str, message: Response) -> list[Effect]:
-        """The agent has opened a fork. Until this answer nobody knew its id: what came for it may be the parent's past,
-        so it is not recorded with the answer, but compared."""
-        request = open_request.request
-        raw_updates = self._session_tracker.take_early_conversation(fork)
-        effects: list[Effect] = [*self._message_tracker.track_answer(open_request, message)]
-        if not self._session_tracker.is_recording:
-            return effects
-        expects_record = self._handovers.expect_handover_record_of_fork(fork, open_request.session_id or "")
-        if expects_record and parse_fork_point(request.params) is not None:  # the copy may end before the note
-            effects += self._session_tracker.note(fork, NoteType.HANDOVER)
-        return effects + self._load_machine.add_fork(request, fork, raw_updates)
-
-    @property
-    def _amends_agents_list(self) -> bool:
-        """Whether the agent's own list passes with changes."""
-        return self._services.may_amend_lists and capabilities.LIST not in self._services.served_here
-
-    def _delete_session(self, session_id: str, request_id: RequestId | None = None) -> list[Effect]:
-        """Delete a session here. ``request_id``: the request to answer then, if the agent has not."""
-        forgotten = self._session_tracker.mark_deleted(session_id)
-        return [*forgotten, *self._load_machine.forget_session(session_id), DeleteSession(session_id, request_id)]
-
-    def _handle_prompt_answer(
-        self, open_request: OpenRequest, session_id: str, line: bytes, message: Response
-    ) -> list[Effect]:
-        """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
-        id = open_request.request.id
-        if self._negotiation.dialect.is_acceptance(message):
-            accept_effects = self._session_tracker.track_accepted_prompt(session_id, message.raw, id)
-            is_over = EndTurn(session_id) in accept_effects  # its turn has ended before
-            end_effects = (
-                [*self._send_title(session_id), *self._note_completed_handover(session_id, id, succeeded=True)]
-                if is_over
-                else []
-            )
-            return [
-                *accept_effects,
-                *self._load_machine.handle_turn_end(session_id),
-                *end_effects,
-                *self._agent_lines.send_in_order(session_id, line),
-            ]
-        refused_prompt = self._handovers.take_prompt_to_resend(session_id, id, message.error)
-        is_being_opened = self._load_machine.loads.is_being_opened(session_id)
-        if refused_prompt is not None and self._services.modes.handover != capabilities.NEVER and not is_being_opened:
-            load, prompt = refused_prompt
-            self._open_requests.add(Peer.CLIENT, prompt, session_id)
-            return self._load_starter.look_up_to_resend(load, prompt, line)
-        effects = self._agent_lines.release_in_turn_of_session(session_id)
-        effects += self._note_completed_handover(session_id, id, succeeded=message.error is None)
-        effects += [
-            *self._message_tracker.track_answer(open_request, message),
-            *self._load_machine.handle_turn_end(session_id),
-        ]
-        return [*effects, *self._send_title(session_id), *self._agent_lines.send_in_order(session_id, line)]
-
-    def _note_completed_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
-        """A turn has ended, which may complete a handover, or catching up. ``prompt``: the one that was answered, if
-        any."""
-        delivered = self._handovers.take_completed(session_id, prompt, succeeded=succeeded)
-        if delivered is None:
-            return []
-        if delivered.new_id is None:
-            return [*self._session_tracker.note(session_id, NoteType.CAUGHT_UP)]
-        return [*self._session_tracker.note(session_id, NoteType.HANDOVER, to=delivered.new_id)]
 
     def _handle_agent_end(self, reason: str, advice: str = "") -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
@@ -575,4 +444,4 @@ class Connection:
             *self._session_tracker.handle_agent_end(),
         ]
         self._open_requests.clear()
-        return [*effects, *self._message_tracker.record_early_updates()]
+        return [*effects, *self._message_tracker.track_early_updates()]

@@ -148,7 +148,7 @@ class SessionTracker:
         """The conversation updates that came before the answer that names their session."""
         return self._early_updates.take_conversation(session_id)
 
-    def record_early_updates(self) -> list[TranscriptEffect]:
+    def track_early_updates(self) -> list[TranscriptEffect]:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
         effects: list[TranscriptEffect] = []
         for session_id in self._early_updates.sessions:
@@ -206,7 +206,7 @@ class SessionTracker:
 
     def track_accepted_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
         """The entry of the agent's answer to a prompt that does not end its turn."""
-        entries = self.record_message(session_id, Peer.AGENT, raw, acp.PROMPT)
+        entries = self.track_message(session_id, Peer.AGENT, raw, acp.PROMPT)
         is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
         return [*entries, *self._make_turn_end(session_id)] if is_over else entries
 
@@ -227,7 +227,7 @@ class SessionTracker:
         note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": reason}
         return self._end_turn(session_id, [RecordNote(session_id, note)], id)
 
-    def record_message(
+    def track_message(
         self, session_id: str | None, peer: Peer, raw: bytes, answered_method: str | None = None
     ) -> list[TranscriptEffect]:
         """The entry of any other message, if its session is recorded. ``answered_method``: the method that a response
@@ -388,7 +388,7 @@ class MessageTracker:
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
                     self._session_tracker.mark_turn_cancelled(acp.session_id(params))
-                return self._session_tracker.record_message(acp.session_id(params), sender, raw)
+                return self._session_tracker.track_message(acp.session_id(params), sender, raw)
             case Response(id=id) if answered := self._open_requests.take(sender.other, id):
                 return self.track_answer(answered, message)
             case _:
@@ -408,7 +408,7 @@ class MessageTracker:
         if method == acp.TERMINAL_RELEASE:
             return self._session_tracker.track_terminal_release(session_id, request.params)
         return (
-            self._session_tracker.record_message(session_id, sender, request.raw)
+            self._session_tracker.track_message(session_id, sender, request.raw)
             if method in acp.RECORDED_REQUESTS
             else []
         )
@@ -427,7 +427,7 @@ class MessageTracker:
                 if is_open
                 else []
             )
-            return effects + self.record_early_updates()
+            return effects + self.track_early_updates()
         if session_id is None:
             return []
         if method == acp.PROMPT:
@@ -437,15 +437,15 @@ class MessageTracker:
         if method in acp.TERMINALS:
             return self._session_tracker.track_terminal_answer(session_id, method, request.params, response.result)
         if method in acp.RECORDED_REQUESTS:
-            return self._session_tracker.record_message(session_id, answerer, response.raw, method)
+            return self._session_tracker.track_message(session_id, answerer, response.raw, method)
         return []
 
-    def record_early_updates(self) -> list[TranscriptEffect]:
+    def track_early_updates(self) -> list[TranscriptEffect]:
         """The entries of updates that waited for an answer to name their session, unless such a request is open."""
         return (
             []
             if self._open_requests.has_request(Peer.CLIENT, *acp.OPENING_REQUESTS)
-            else self._session_tracker.record_early_updates()
+            else self._session_tracker.track_early_updates()
         )
 
     def _is_left_to_load(self, session_id: str, update: object) -> bool:

@@ -18,6 +18,7 @@ from acp_proxy.proxy.effects import (
     ChoosePast,
     CloseTranscript,
     DecideLater,
+    DeleteSession,
     Effect,
     EndTurn,
     Forward,
@@ -243,7 +244,7 @@ class LoadMachine:
                 *self._continuations.make_alias_effects(session_id, alias),
             ]
         for raw in raw_states:
-            effects += self._session_tracker.record_message(session_id, Peer.AGENT, raw)
+            effects += self._session_tracker.track_message(session_id, Peer.AGENT, raw)
         return effects
 
     # --- a new session
@@ -472,15 +473,15 @@ class LoadMachine:
         self._handovers.stop_expecting_earlier_record(session_id)
         return [effect for each in loads for effect in self._apply_event(each, LoadEvent.TURN_ENDED)]
 
-    def forget_session(self, session_id: str) -> list[Effect]:
-        """The session was deleted: stop sending its transcript, and forget its load."""
+    def delete_session(self, session_id: str, request_id: RequestId | None = None) -> list[Effect]:
+        """Delete a session here: stop sending its transcript, and forget its load. ``request_id``: the request to
+        answer then, if the agent has not."""
+        effects: list[Effect] = [*self._session_tracker.mark_deleted(session_id)]
         self._handovers.forget_session(session_id)
         load = self.loads.find_answered(session_id)
-        effects = self._apply_event(load, LoadEvent.DROPPED) if load is not None else []
-        return [
-            *effects,
-            *(StopSendingTranscript(load.request.id) for load in self.loads.list_open_of_session(session_id)),
-        ]
+        effects += self._apply_event(load, LoadEvent.DROPPED) if load is not None else []
+        effects += [StopSendingTranscript(load.request.id) for load in self.loads.list_open_of_session(session_id)]
+        return [*effects, DeleteSession(session_id, request_id)]
 
     def handle_agent_end(self, reason: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""

@@ -1,0 +1,92 @@
+"""Decides about the client's requests that acp-proxy answers itself, or for which it first looks something up."""
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Request
+from acp_proxy.proxy import capabilities, own_messages
+from acp_proxy.proxy.capabilities import Services
+from acp_proxy.proxy.draft_methods import DraftMethods
+from acp_proxy.proxy.effects import Effect, ListSessions
+from acp_proxy.proxy.lists import list_lines
+from acp_proxy.proxy.lists.agent_list import AgentList
+from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
+from acp_proxy.proxy.load.load_machine import LoadMachine
+from acp_proxy.proxy.load.load_starter import LoadStarter
+from acp_proxy.proxy.session_tracker import SessionTracker
+
+
+class ClientRequests:
+    """The requests of one connection's client."""
+
+    def __init__(
+        self,
+        services: Services,
+        session_tracker: SessionTracker,
+        load_machine: LoadMachine,
+        load_starter: LoadStarter,
+        draft_methods: DraftMethods,
+        agent_index: AgentIndex,
+        agent_list: AgentList,
+    ) -> None:
+        self._services = services
+        self._session_tracker = session_tracker
+        self._load_machine = load_machine
+        self._load_starter = load_starter
+        self._draft_methods = draft_methods
+        self._agent_index = agent_index
+        self._agent_list = agent_list
+
+    def intercept(self, line: bytes, request: Request) -> list[Effect] | None:
+        """The effects of a request that acp-proxy answers itself, or for which it looks something up or keeps a load
+        before the agent gets it; None for all others, which are simply forwarded."""
+        try:
+            if request.method in (acp.LOAD, acp.RESUME):
+                return self._open(line, request)
+            if (looked_up := self._load_starter.look_up_if_unopened(line, request)) is not None:
+                return looked_up
+            if (own_effects := self._draft_methods.serve(request)) is not None:
+                return own_effects
+            if (own_effects := self._agent_index.serve(request)) is not None:
+                return own_effects
+            if (own_effects := self._agent_list.adapt_request(line, request)) is not None:
+                return own_effects
+            if request.method == acp.LIST and capabilities.LIST in self._services.served_here:
+                return [self._list(request)]
+            if request.method == acp.DELETE:
+                return self._delete(line, request)
+        except acp.InvalidParams as problem:
+            return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
+        return None
+
+    def _open(self, line: bytes, request: Request) -> list[Effect] | None:
+        """A load or a resume. Raises InvalidParams."""
+        if not self._session_tracker.is_recording:
+            return None
+        try:
+            session_id = acp.required_text(request.params, "sessionId")
+        except acp.InvalidParams:
+            if self._services.serves_method(request.method):
+                raise
+            return None  # the agent refuses it
+        if self._services.is_ready:
+            return self._load_starter.look_up_to_open(line, request, session_id)
+        return self._load_starter.begin_passing_load(line, request, session_id)
+
+    def _list(self, request: Request) -> Effect:
+        """A list that acp-proxy answers. Raises InvalidParams."""
+        services = self._services
+        cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
+        if cwd is not None and not acp.is_absolute(cwd):
+            raise acp.InvalidParams("cwd must be an absolute path")
+        has_archive = capabilities.ARCHIVE in services.served_here
+        archived = list_lines.read_archive_filter(request.params) if has_archive else None
+        return ListSessions(
+            request.id, cwd, cursor, services.supports_directories, archived, services.opens_other_agents_sessions
+        )
+
+    def _delete(self, line: bytes, request: Request) -> list[Effect] | None:
+        """A delete. Raises InvalidParams."""
+        if self._services.serves_delete(request.params):
+            return self._load_machine.delete_session(acp.required_text(request.params, "sessionId"), request.id)
+        if self._session_tracker.is_recording and self._services.is_ready:
+            return self._load_starter.look_up_other_id(line, request)
+        return None

@@ -1,0 +1,98 @@
+"""Decides what the end of a turn brings: what waited in it is sent, and a handover may be complete.
+
+The agent's answer to a prompt ends a turn. In version 2, an answer only accepts the prompt, and turns end when the
+agent says that nothing is under way, which ``Connection`` reads.
+"""
+
+from acp_proxy.protocol import update_kinds
+from acp_proxy.protocol.jsonrpc import Peer, RequestId, Response
+from acp_proxy.proxy import capabilities, own_messages
+from acp_proxy.proxy.capabilities import Services
+from acp_proxy.proxy.effects import Effect, EndTurn
+from acp_proxy.proxy.handover.handovers import Handovers
+from acp_proxy.proxy.load.load_machine import LoadMachine
+from acp_proxy.proxy.load.load_starter import LoadStarter
+from acp_proxy.proxy.negotiation import Negotiation
+from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
+from acp_proxy.transcript.file_format import NoteType
+
+
+class TurnEnds:
+    """The ends of the turns of one connection."""
+
+    def __init__(
+        self,
+        negotiation: Negotiation,
+        services: Services,
+        open_requests: OpenRequests,
+        session_tracker: SessionTracker,
+        message_tracker: MessageTracker,
+        load_machine: LoadMachine,
+        load_starter: LoadStarter,
+        handovers: Handovers,
+    ) -> None:
+        self._negotiation = negotiation
+        self._services = services
+        self._open_requests = open_requests
+        self._session_tracker = session_tracker
+        self._message_tracker = message_tracker
+        self._load_machine = load_machine
+        self._load_starter = load_starter
+        self._handovers = handovers
+        self._agent_lines = load_machine.agent_lines
+
+    def handle_prompt_answer(
+        self, open_request: OpenRequest, session_id: str, line: bytes, message: Response
+    ) -> list[Effect]:
+        """The agent's answer to a prompt, which follows the turn's updates."""
+        id = open_request.request.id
+        if self._negotiation.dialect.is_acceptance(message):
+            return self._handle_acceptance(session_id, id, line, message)
+        refused_prompt = self._handovers.take_prompt_to_resend(session_id, id, message.error)
+        is_being_opened = self._load_machine.loads.is_being_opened(session_id)
+        if refused_prompt is not None and self._services.modes.handover != capabilities.NEVER and not is_being_opened:
+            load, prompt = refused_prompt
+            self._open_requests.add(Peer.CLIENT, prompt, session_id)
+            return self._load_starter.look_up_to_resend(load, prompt, line)
+        effects = self._agent_lines.release_in_turn_of_session(session_id)
+        effects += self.note_completed_handover(session_id, id, succeeded=message.error is None)
+        effects += [
+            *self._message_tracker.track_answer(open_request, message),
+            *self._load_machine.handle_turn_end(session_id),
+        ]
+        return [*effects, *self.send_title(session_id), *self._agent_lines.send_in_order(session_id, line)]
+
+    def _handle_acceptance(self, session_id: str, id: RequestId, line: bytes, message: Response) -> list[Effect]:
+        """Version 2: the agent has accepted a prompt. Its turn may have ended before."""
+        accept_effects = self._session_tracker.track_accepted_prompt(session_id, message.raw, id)
+        is_over = EndTurn(session_id) in accept_effects
+        end_effects = (
+            [*self.send_title(session_id), *self.note_completed_handover(session_id, id, succeeded=True)]
+            if is_over
+            else []
+        )
+        return [
+            *accept_effects,
+            *self._load_machine.handle_turn_end(session_id),
+            *end_effects,
+            *self._agent_lines.send_in_order(session_id, line),
+        ]
+
+    def note_completed_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
+        """A turn has ended, which may complete a handover, or catching up. ``prompt``: the one that was answered, if
+        any."""
+        delivered = self._handovers.take_completed(session_id, prompt, succeeded=succeeded)
+        if delivered is None:
+            return []
+        if delivered.new_id is None:
+            return [*self._session_tracker.note(session_id, NoteType.CAUGHT_UP)]
+        return [*self._session_tracker.note(session_id, NoteType.HANDOVER, to=delivered.new_id)]
+
+    def send_title(self, session_id: str) -> list[Effect]:
+        """Send an update with the title made from the prompts, if the list has that too, so that both show the same."""
+        title = self._session_tracker.take_title(session_id) if self._services.fills_titles else None
+        if title is None:
+            return []
+        update = {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
+        return self._agent_lines.send_in_order(session_id, own_messages.encode_update(session_id, update))
