@@ -2,9 +2,8 @@
 known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-``choose_past`` decides this after the agent's answer. ``proxy/load`` applies the first three rules by
-``decide_by_rule``, when one comes to hold. From then on, everybody asks ``Load.decision``; until there is one, only
-``fixed_rule`` says whether a replay that is held may be dropped.
+``choose_past`` decides all: from a rule that is known, or from the comparison. From then on, everybody asks
+``Load.decision``; until there is one, only ``known_rule`` says whether a replay that is held may be dropped.
 """
 
 import enum
@@ -30,18 +29,18 @@ class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
     client that wants the past, and the reason in words.
 
-    ``PASSES``, ``CANCELLED`` and ``NOT_RECORDED`` never reach ``choose_past``: ``proxy/load`` sets the decision, the
-    second when it answers the cancel, also if a comparison has ended meanwhile. From ``IN_TURN`` on, the rows are in
-    the order in which ``choose_past`` and ``_judge`` ask: the first that fits holds. ``find_rule`` depends on that
-    order too. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4 stand for two rules
-    each. A new rule gets a new number, or None: then no transcript notes it.
+    From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_judge`` ask: the first that fits
+    holds. ``find_rule`` depends on that order too. The numbers are frozen: transcripts have them, and older versions
+    read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    # Set by ``proxy/load``: by the plan, or when something happens, as when what was sent cannot be taken back.
+    # Known to ``proxy/load`` without a comparison, and decided there at once: by the plan, or when something happens,
+    # such as that what was sent cannot be taken back. A cancel counts also if a comparison has ended meanwhile.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")
-    # Known before anything is compared, from the plan, or once a new session is asked for: at most one of these three.
+    # Known too, from the plan, or once a new session is asked for, but decided after the agent's answer: what the agent
+    # sent is compared all the same, since some of it may be new.
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
@@ -73,12 +72,6 @@ class Decision(Struct, frozen=True):
         return self.whose_past is not WhosePast.AGENT
 
 
-def decide_by_rule(rule: Rule, *, wants_past: bool = True) -> Decision:
-    """The decision by a rule that is known to hold. ``wants_past``: the client asked for the past, as with a load, not
-    with a resume that acp-proxy serves. If it only passes one on, the client gets what the agent sends."""
-    return Decision(rule.whose_past if wants_past else WhosePast.NOTHING, rule)
-
-
 def find_rule(number: object) -> Rule | None:
     """The rule with this number in transcripts, or None. Of two with one number, the usual one comes last."""
     return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
@@ -87,7 +80,7 @@ def find_rule(number: object) -> Rule | None:
 def choose_past(
     comparison: Comparison | None,
     *,
-    fixed_rule: Rule | None = None,
+    known_rule: Rule | None = None,
     wants_past: bool = True,
     comparison_failed: bool = False,
     is_open_elsewhere: bool | None = None,
@@ -96,20 +89,20 @@ def choose_past(
 
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
     argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
-    ``Load.needs_comparison`` is True in every other case. ``fixed_rule``: the rule, if it was known before the
-    comparison: in a turn, handed over, or asked for. ``wants_past``: as for ``decide_by_rule``. ``comparison_failed``:
-    the transcript could not be read, or the comparison was given up. ``is_open_elsewhere``: another process has it open
-    to append; None: not known.
+    ``Load.needs_comparison`` is True in every other case. ``known_rule``: one that holds whatever was compared.
+    ``wants_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves. If it only
+    passes one on, the client gets what the agent sends. ``comparison_failed``: the transcript could not be read, or the
+    comparison was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
     """
-    if fixed_rule is not None:
-        rule = fixed_rule
+    if known_rule is not None:
+        rule = known_rule
     elif comparison_failed:
         rule = Rule.UNREADABLE
     elif comparison is None:
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _judge(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return decide_by_rule(rule, wants_past=wants_past)
+    return Decision(rule.whose_past if wants_past else WhosePast.NOTHING, rule)
 
 
 def _judge(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, decide_by_rule, find_rule
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, find_rule
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
@@ -47,27 +47,35 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.TOO_COSTLY)),
     "a load whose transcript cannot be read": (None, {"comparison_failed": True}, Decision(AGENT, Rule.UNREADABLE)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
-    "a load with --load store": (ONE, {"fixed_rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
+    "a load with --load store": (ONE, {"known_rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
     "a load in a turn of an agent without one": (
         None,
-        {"fixed_rule": Rule.IN_TURN},
+        {"known_rule": Rule.IN_TURN},
         Decision(TRANSCRIPT, Rule.IN_TURN),
     ),
-    "a load after a handover": (ONE, {"fixed_rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
+    "a load after a handover": (ONE, {"known_rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
     "a handover whose transcript cannot be read": (
         None,
-        {"fixed_rule": Rule.HANDED_OVER, "comparison_failed": True},
+        {"known_rule": Rule.HANDED_OVER, "comparison_failed": True},
         Decision(TRANSCRIPT, Rule.HANDED_OVER),
     ),
     "a prompt that is sent again in a new session": (
         None,
-        {"fixed_rule": Rule.HANDED_OVER, "wants_past": False},
+        {"known_rule": Rule.HANDED_OVER, "wants_past": False},
         Decision(NOTHING, Rule.HANDED_OVER),
     ),
     "a resume served by a load": (
         ONE,
-        {"fixed_rule": Rule.ASKED_FOR, "wants_past": False},
+        {"known_rule": Rule.ASKED_FOR, "wants_past": False},
         Decision(NOTHING, Rule.ASKED_FOR),
+    ),
+    "a load that passes": (None, {"known_rule": Rule.PASSES}, Decision(AGENT, Rule.PASSES)),
+    "a load that the client cancels": (ONE, {"known_rule": Rule.CANCELLED}, Decision(NOTHING, Rule.CANCELLED)),
+    "a load without a transcript": (None, {"known_rule": Rule.NOT_RECORDED}, Decision(AGENT, Rule.NOT_RECORDED)),
+    "a resume without a transcript": (
+        None,
+        {"known_rule": Rule.NOT_RECORDED, "wants_past": False},
+        Decision(NOTHING, Rule.NOT_RECORDED),
     ),
     "a resume that catches up": (None, {"wants_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
     "a resume that catches up and replays": (ONE, {"wants_past": False}, Decision(NOTHING, Rule.LESS)),
@@ -83,16 +91,8 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
     assert choose_past(compare_replay(past, *said) if said is not None else None, **known) == decision
 
 
-def test_a_rule_that_is_known_to_hold_decides() -> None:
-    assert decide_by_rule(Rule.PASSES) == Decision(AGENT, Rule.PASSES)
-    assert decide_by_rule(Rule.CANCELLED) == Decision(NOTHING, Rule.CANCELLED)
-    assert decide_by_rule(Rule.NOT_RECORDED) == Decision(AGENT, Rule.NOT_RECORDED)
-    assert decide_by_rule(Rule.NOT_RECORDED, wants_past=False) == Decision(NOTHING, Rule.NOT_RECORDED)
-
-
-def test_every_other_rule_decides_on_some_path() -> None:
-    known = {Rule.PASSES, Rule.CANCELLED, Rule.NOT_RECORDED}
-    assert {decision.rule for _, _, decision in PATHS.values()} == set(Rule) - known
+def test_every_rule_decides_on_some_path() -> None:
+    assert {decision.rule for _, _, decision in PATHS.values()} == set(Rule)
 
 
 def turn(number: int, words: str) -> list[str | Update]:

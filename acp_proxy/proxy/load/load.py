@@ -13,7 +13,7 @@ agent sent.
 
 from typing import Generic, TypeVar
 
-from acp_proxy.comparison.choose_past import Rule, decide_by_rule
+from acp_proxy.comparison.choose_past import Rule, choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.repeated_replays import OtherReplays, drop_repetition
@@ -219,7 +219,9 @@ class Load:
         self.replays_of_other_loads = OtherReplays()
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
-        self.decision = decide_by_rule(Rule.PASSES, wants_past=plan.wants_past) if plan.passes_at_once else None
+        self.decision = (
+            choose_past(None, known_rule=plan.known_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
+        )
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
@@ -258,10 +260,10 @@ class Load:
         return not self.plan.wants_past or (self.decision is not None and self.decision.withholds_replay)
 
     @property
-    def fixed_rule(self) -> Rule | None:
-        """The rule that decides whose past is shown, if that is known before the agent's replay: the plan's, unless
-        the agent was asked for a new session instead."""
-        return Rule.HANDED_OVER if self.opens_new_session else self.plan.fixed_rule
+    def known_rule(self) -> Rule | None:
+        """As for ``choose_past``: the plan's, unless the agent was asked for a new session instead. Not a rule that is
+        decided at once when something happens: ``decision`` has that."""
+        return Rule.HANDED_OVER if self.opens_new_session else self.plan.known_rule
 
     @property
     def needs_comparison(self) -> bool:
@@ -270,7 +272,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.fixed_rule is None)
+        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.known_rule is None)
 
     @property
     def agent_may_replay(self) -> bool:

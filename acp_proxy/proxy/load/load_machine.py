@@ -7,7 +7,7 @@ work without a transition. Who else changes what of a load: the beginning of ``l
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_past import Rule, WhosePast, decide_by_rule
+from acp_proxy.comparison.choose_past import Rule, WhosePast, choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
@@ -88,7 +88,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
-                load.decision = decide_by_rule(Rule.PASSES, wants_past=load.plan.wants_past)
+                self._decide(load, Rule.PASSES)
                 return send_lines(load.uncompared_lines.lines if not load.withholds_replay_so_far else [])
             case Action.SEND_UNCOMPARED:
                 return send_lines([line for line, _ in load.uncompared_lines.take()])
@@ -109,7 +109,7 @@ class LoadMachine:
             case Action.ANSWER_AFTER_PAST:
                 return self._answer_after_past(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = decide_by_rule(Rule.CANCELLED)
+                self._decide(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.session_state_updates.drop()
@@ -270,10 +270,15 @@ class LoadMachine:
 
     # --- comparison, and the choice of the past
 
+    @staticmethod
+    def _decide(load: Load, known_rule: Rule) -> None:
+        """Decide at once whose past is shown, by a rule that has come to hold."""
+        load.decision = choose_past(None, known_rule=known_rule, wants_past=load.plan.wants_past)
+
     def _choose_past_if_recorded(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = decide_by_rule(Rule.NOT_RECORDED, wants_past=load.plan.wants_past)
+            self._decide(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.has_comparable_transcript = not load.plan.wants_past
@@ -287,7 +292,7 @@ class LoadMachine:
                 load.request.id,
                 tuple(load.uncompared_lines.items),
                 load.needs_comparison,
-                load.fixed_rule,
+                load.known_rule,
                 wants_past=load.plan.wants_past and refused_prompt is None,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
@@ -366,7 +371,7 @@ class LoadMachine:
             size,
             withholds_replay=load.withholds_replay_so_far,
             wants_past=load.plan.wants_past,
-            agent_has_only_part=load.fixed_rule is Rule.HANDED_OVER,
+            agent_has_only_part=load.known_rule is Rule.HANDED_OVER,
             others_may_append=load.others_may_append,
             is_checked=is_checked,
         )
