@@ -9,8 +9,8 @@ from collections.abc import Collection
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.transcript_replay import raw_members, tool_calls
 from acp_proxy.transcript_replay.entry_updates import Update
+from acp_proxy.transcript_replay.fold_compactions import find_compaction_id
 from acp_proxy.transcript_replay.newest_values import NewestValues
-from acp_proxy.transcript_replay.raw_members import Members
 from acp_proxy.transcript_replay.tool_calls import CallStatement
 
 PERMISSION_BYTES = 1024 * 1024
@@ -51,7 +51,7 @@ class ReplayedCalls:
         """Note an update of a compaction. Returns whether the compaction is new."""
         id = find_compaction_id(update)
         # A chunk of the summary has no status.
-        status = acp.text(update.parsed, _STATUS) if update.kind == update_kinds.COMPACTION else None
+        status = acp.text(update.parsed, "status") if update.kind == update_kinds.COMPACTION else None
         is_new = id not in self.replayed_compactions
         self.replayed_compactions.add(id)
         if status == acp.COMPACTION_IN_PROGRESS or (status is None and is_new):
@@ -97,59 +97,9 @@ class ReplayedCalls:
         self._asked_calls.put(call.id, merged, merged.size)
 
 
-# --- Folds everything that a turn says about a compaction into one update.
-#
-# The protocol's rules: the last status counts; ``summary``, ``error`` and ``_meta`` keep their value if they are left
-# out, and null removes them; a chunk adds a block to the summary, and begins an unknown compaction. Values keep their
-# JSON text.
-
-
-_NULL = b"null"
-_SUMMARY, _STATUS = "summary", "status"
-_NOT_FIELDS = ("sessionUpdate", "compactionId")
-
-
-class FoldedCompaction:
-    """One compaction in one turn."""
-
-    def __init__(self, session_id: str, id: str) -> None:
-        self.id = id
-        self._session_id = session_id
-        self._fields: Members = {_STATUS: jsonrpc.dump(acp.COMPACTION_IN_PROGRESS)}
-        self._summary: list[bytes] = []
-
-    def add(self, update: Update) -> None:
-        """Add an update about this compaction."""
-        try:
-            members, _ = raw_members.split_update(update.raw, update.message)
-        except (ValueError, KeyError):
-            return
-        if update.kind == update_kinds.COMPACTION_CHUNK:
-            self._summary.append(members["content"])
-            return
-        if _SUMMARY in members:
-            self._summary = (
-                raw_members.split_array(members[_SUMMARY]) if isinstance(update.parsed.get(_SUMMARY), list) else []
-            )
-        fields = {name: raw for name, raw in members.items() if name not in (*_NOT_FIELDS, _SUMMARY)}
-        self._fields = {name: raw for name, raw in (self._fields | fields).items() if raw != _NULL}
-
-    def encode(self, *, failed: bool) -> bytes:
-        """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
-        summary = {_SUMMARY: raw_members.join_array(self._summary)} if self._summary else {}
-        status = {_STATUS: tool_calls.FAILED} if failed else {}
-        id = {"compactionId": jsonrpc.dump(self.id)}
-        return raw_members.encode_line(self._session_id, update_kinds.COMPACTION, id | self._fields | summary | status)
-
-
-def find_compaction_id(update: Update) -> str:
-    """The id of the compaction that an update is about."""
-    return acp.text(update.parsed, "compactionId") or ""
-
-
 def encode_failed(session_id: str, key: Key) -> bytes:
     """The line of an update that sets the status ``failed``."""
     is_compaction = key[0] == update_kinds.COMPACTION
     kind = update_kinds.COMPACTION if is_compaction else update_kinds.TOOL_CALL_UPDATE
     id = {"compactionId" if is_compaction else "toolCallId": jsonrpc.dump(key[1])}
-    return raw_members.encode_line(session_id, kind, id | {_STATUS: tool_calls.FAILED})
+    return raw_members.encode_line(session_id, kind, id | {"status": tool_calls.FAILED})

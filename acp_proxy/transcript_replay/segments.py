@@ -17,13 +17,8 @@ from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript_replay import raw_members, tool_calls
 from acp_proxy.transcript_replay.entry_updates import Update
 from acp_proxy.transcript_replay.fold_calls import FoldedCall
-from acp_proxy.transcript_replay.replayed_calls import (
-    FoldedCompaction,
-    Key,
-    ReplayedCalls,
-    encode_failed,
-    find_compaction_id,
-)
+from acp_proxy.transcript_replay.fold_compactions import FoldedCompaction, find_compaction_id
+from acp_proxy.transcript_replay.replayed_calls import Key, ReplayedCalls, encode_failed
 from acp_proxy.transcript_replay.terminal_output import ContentWithTerminals, ReplayedTerminals
 from acp_proxy.transcript_replay.tool_calls import CallStatement
 
