@@ -208,6 +208,7 @@ class Connection:
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
                 self._end_reason = reason
+                self.pass_through.agent_has_ended = True
                 effects = self._handle_agent_end(reason, advice)
         if self._end_reason is not None:
             # What was decided in several steps may only now wait for an answer that nobody else gives.

@@ -61,6 +61,8 @@ class PassThrough:
         self._copy_ids = copy_ids
         self._uncopied = uncopied
         self._waiting_messages = waiting_messages
+        self.agent_has_ended = False
+        """Set by ``Connection``: from then on, it answers each request."""
         self._session_id = ""
         """The session updated last."""
         self._prefix = acp.UPDATE_PREFIX + b'"'
@@ -107,7 +109,7 @@ class PassThrough:
         if peer is Peer.AGENT and self._load_machine.loads:
             return False
         # What the client asks about a session may have to wait behind a load of that.
-        if peer is Peer.CLIENT and self._waiting_messages:
+        if peer is Peer.CLIENT and (self._waiting_messages or self.agent_has_ended):
             return False
         if len(data) > _READ_TWICE_LIMIT or data.rfind(_SESSION_METHOD) >= 0:
             return False

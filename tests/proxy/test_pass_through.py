@@ -301,6 +301,14 @@ def test_an_open_request_that_passed_without_a_decision_is_answered_when_the_age
     assert talk.end_agent("exited").to_client == line(error("q", -32603, "exited"))
 
 
+def test_requests_without_a_meaning_that_come_after_the_agents_end_are_answered() -> None:
+    talk = talking()
+    talk.end_agent("exited")
+    assert talk.client.say(request(7, "_editor/question")).to_client == line(error(7, -32603, "exited"))
+    asked = [request(8, "_editor/question"), notification("_editor/note"), request(9, "_editor/question")]
+    assert talk.client.say(*asked).to_client == line(error(8, -32603, "exited"), error(9, -32603, "exited"))
+
+
 def test_of_two_requests_with_one_id_the_older_one_is_answered_first_if_one_passed_without_a_decision() -> None:
     talk = talking()
     talk.client.say(request(7, "_editor/question"))
