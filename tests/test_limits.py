@@ -9,7 +9,7 @@ from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
 from acp_proxy.proxy import aliases, open_requests, terminal_notes, tracked_sessions, unnamed_agent
 from acp_proxy.proxy.handover import handovers
-from acp_proxy.proxy.load import held_lines, loads, waiting_messages
+from acp_proxy.proxy.load import load_limits, loads, waiting_messages
 from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
 from acp_proxy.run import agent_process, output, pump, serve, worker
 from acp_proxy.store import proxy_store
@@ -41,7 +41,7 @@ LIMITS = {
     "new in a load, until the next prompt": size(tail.TAIL_LIMIT),
     "new in all loads, when one is answered": size(loads.ALL_TAILS_LIMIT),
     "messages that wait for a load of their session": f"{size(waiting_messages.WAITING_LIMIT)}",
-    "waiting for loads": f"{size(held_lines.HELD_BYTES_LIMIT)} each, {size(held_lines.ALL_HELD_LIMIT)} in all",
+    "waiting for loads": f"{size(load_limits.HELD_BYTES_LIMIT)} each, {size(load_limits.ALL_HELD_LIMIT)} in all",
     "lists and deletes waiting for the store": f"{worker.QUESTION_LIMIT:,}",
     "answers that an editor does not read": size(output.POSTED_LIMIT),
     "handovers": f"{handovers.HANDOVER_LIMIT:,} a process",

@@ -107,21 +107,21 @@ class UpdatesInTurn:
             return sorted_lines + self._add_call(line, shown_call or update)
         if compared_by is ComparedBy.NEUTRAL_WORDS and self._is_last_thought(letters):
             self._thought_position += len(letters)
-            return sorted_lines + self._leave_undecided(line) + self._decide(is_new=False)
+            return sorted_lines + self._leave_undecided(line) + self._resolve_undecided(is_new=False)
         is_known = compared_by is ComparedBy.WHAT_FOLLOWS or (
             letters in self._text.thought_letters
             if compared_by is ComparedBy.NEUTRAL_WORDS
             else digest(update) in self._text.whole_update_digests
         )
         if is_known and self._awaits_replay and self._is_replay_proven and compared_by is ComparedBy.NEUTRAL_WORDS:
-            return sorted_lines + self._leave_undecided(line) + self._decide(is_new=False)
+            return sorted_lines + self._leave_undecided(line) + self._resolve_undecided(is_new=False)
         return sorted_lines + (self._leave_undecided(line) if is_known else self._pass_as_new(line))
 
     def release(self) -> list[SortedLine]:
         """The lines that wait, since the turn is over, or something comes that must not overtake them."""
         sorted_lines = self._end_message()
         self._message_key = None
-        return sorted_lines + self._decide(is_new=True)
+        return sorted_lines + self._resolve_undecided(is_new=True)
 
     def _add_user_message(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
         """Take a chunk of a user message: context, an echo of a prompt, a proof of the replay, or what may become one
@@ -141,7 +141,7 @@ class UpdatesInTurn:
             return self._end_replay_at_echo(line)
         # What came before this message is the past, whether this is an echo or a proof.
         is_decided = (may_become_echo or proof_index is not None) and not self._may_become_echo
-        sorted_lines = self._decide(is_new=False) if is_decided else []
+        sorted_lines = self._resolve_undecided(is_new=False) if is_decided else []
         self._may_become_echo, self._is_message_proof = may_become_echo, proof_index is not None
         if proof_index is not None:
             self._move_to_user_message(proof_index)
@@ -163,7 +163,7 @@ class UpdatesInTurn:
         """Agents repeat a prompt before they answer it: whatever they replayed before, the answer follows."""
         is_begun_echo = self._may_become_echo  # then only earlier chunks of it are undecided
         self._may_continue = self._is_replay_proven = self._is_message_proof = self._may_become_echo = False
-        return [*self._decide(is_new=is_begun_echo), SortedLine(line, True, True)]
+        return [*self._resolve_undecided(is_new=is_begun_echo), SortedLine(line, True, True)]
 
     def _may_become_proof(self) -> bool:
         """Whether the user message that is coming may become a proof with its next chunk."""
@@ -264,7 +264,7 @@ class UpdatesInTurn:
             self._ended_calls.add(call_index)
         self._next_call_index = max(self._next_call_index, call_index + 1 if call_index is not None else 0)
         sorted_lines = self._leave_undecided(line)
-        return sorted_lines + (self._decide(is_new=False) if self._is_replay_proven else [])
+        return sorted_lines + (self._resolve_undecided(is_new=False) if self._is_replay_proven else [])
 
     def _is_other_call(self, call_index: int, fields: object) -> bool:
         """Whether a ``tool_call`` with the id of this call is another one of the running turn: some agents number
@@ -291,13 +291,13 @@ class UpdatesInTurn:
                 return []  # the agent's words decide about it too
             if self._is_replay_proven and not self._is_message_proof:
                 return []  # nor is it known whether this is context
-            return self._decide(is_new=False) if self._is_message_proof else self._break_off()
+            return self._resolve_undecided(is_new=False) if self._is_message_proof else self._break_off()
         self._position += len(letters)
         if not self._is_replay_proven:
             return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays
         if not self._may_end(self._position):  # a part of the transcript's message: the agent says less now
             self._may_continue = self._is_replay_proven = False
-        return self._decide(is_new=not self._is_replay_proven)
+        return self._resolve_undecided(is_new=not self._is_replay_proven)
 
     def _leave_undecided(self, line: bytes) -> list[SortedLine]:
         """Do not record a line until it is known whether it is new.
@@ -317,9 +317,9 @@ class UpdatesInTurn:
         return self._pass_as_new(*line)
 
     def _pass_as_new(self, *lines: bytes) -> list[SortedLine]:
-        return [*self._decide(is_new=True), *(SortedLine(line, True, True) for line in lines)]
+        return [*self._resolve_undecided(is_new=True), *(SortedLine(line, True, True) for line in lines)]
 
-    def _decide(self, *, is_new: bool) -> list[SortedLine]:
+    def _resolve_undecided(self, *, is_new: bool) -> list[SortedLine]:
         """The undecided lines are new, and come out; or they belong to a replay, and are left out."""
         undecided, self._undecided, self._size = self._undecided, [], 0
         return [SortedLine(line, not is_sent, True) for line, is_sent in undecided] if is_new else []

@@ -75,7 +75,7 @@ class Connection:
         # Requests to open a session.
         self._continuations = Continuations(self._session_tracker, self._aliases, self._handovers)
         self._load_machine = LoadMachine(self._session_tracker, self._handovers, self._continuations)
-        self._agent_lines = self._load_machine.agent_lines
+        self._line_handler = self._load_machine.line_handler
         self._load_starter = LoadStarter(
             self._services,
             self._open_requests,
@@ -169,12 +169,12 @@ class Connection:
     @property
     def must_pause_agent(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
-        return self._load_machine.held_lines.must_pause_agent
+        return self._load_machine.limits.must_pause_agent
 
     def must_compare_first(self, past_chosen: PastChosen) -> bool:
         """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run`` must compare
         before it passes ``past_chosen`` to ``handle``."""
-        return past_chosen.is_uncompared and self._load_machine.held_lines.has_waiting_updates_of_replay(
+        return past_chosen.is_uncompared and self._load_machine.loads.has_waiting_updates_of_replay(
             past_chosen.request_id
         )
 
@@ -264,7 +264,7 @@ class Connection:
             return []
         if message.method not in _SETTLING_METHODS and not self._draft_methods.settles_updates(message.method):
             return []
-        return self._agent_lines.compare_before_request(acp.session_id(message.params))
+        return self._line_handler.compare_before_request(acp.session_id(message.params))
 
     def _handle_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (own_effects := self._client_requests.intercept(line, message)) is not None:
@@ -362,32 +362,32 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._agent_lines.release_waiting(session_id),
+                    *self._line_handler.release_waiting(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
-                return effects + self._agent_lines.send_agents_request(session_id, line)
+                return effects + self._line_handler.send_agents_request(session_id, line)
             case Notification(method=method) if (
                 amendment := self._agent_index.make_amendment(method, line)
             ) is not None:
                 return [amendment]
             case Notification(method=method, params=params):
                 session_id = (
-                    self._load_machine.held_lines.find_session_of_held_request(message)
+                    self._load_machine.loads.find_session_of_held_request(message)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._agent_lines.release_waiting(session_id),
+                    *self._line_handler.release_waiting(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
-                return effects + self._agent_lines.send_in_order(session_id, line)
+                return effects + self._line_handler.send_in_order(session_id, line)
             case Batch() | Opaque():
                 return [*self._message_tracker.track(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _handle_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
         load = self._load_machine.loads.find_load_for_updates(session_id) if session_id is not None else None
         if load is not None:
-            return self._agent_lines.handle_update(load, line, message)
+            return self._line_handler.handle_update(load, line, message)
         return [
             Forward(Peer.CLIENT, line, may_precede_recording=True),
             *self._message_tracker.track(Peer.AGENT, message),
@@ -399,7 +399,7 @@ class Connection:
             self._session_tracker.begin_work(session_id)
             return self._handle_update(session_id, line, message)
         was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
-        late_effects = self._agent_lines.release_in_turn_of_session(session_id) if was_in_turn else []
+        late_effects = self._line_handler.release_in_turn_of_session(session_id) if was_in_turn else []
         end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
@@ -421,12 +421,12 @@ class Connection:
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._handle_visible_lines(self._handover_filter.take_all_partial_lines())
         for session_id, id in self._session_tracker.sessions.list_accepted_prompts():
-            effects += self._agent_lines.release_in_turn_of_session(session_id)
+            effects += self._line_handler.release_in_turn_of_session(session_id)
             effects += self._session_tracker.track_failed_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._agent_lines.release_in_turn_of_session(open_request.session_id)
+                effects += self._line_handler.release_in_turn_of_session(open_request.session_id)
                 effects += self._session_tracker.track_failed_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"

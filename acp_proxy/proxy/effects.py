@@ -310,7 +310,7 @@ class ChoosePast(Struct, frozen=True):
     """Lines of conversation updates, each with whether it came after an answer of the agent."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
-    known_rule: Rule | None = None
+    fixed_rule: Rule | None = None
     """As for ``choose_past``."""
     wants_past: bool = True
     """As for ``LoadPlan``; False too for a prompt that is sent again, since the client has the past on the screen."""

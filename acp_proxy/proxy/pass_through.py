@@ -153,7 +153,7 @@ class PassThrough:
             and not self._handovers.may_repeat_handover_record(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
-            and not load_machine.agent_lines.claims_all_updates(session_id)
+            and not load_machine.line_handler.claims_all_updates(session_id)
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)

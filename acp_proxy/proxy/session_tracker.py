@@ -148,7 +148,7 @@ class SessionTracker:
         """The conversation updates that came before the answer that names their session."""
         return self._early_updates.take_conversation(session_id)
 
-    def track_early_updates(self) -> list[TranscriptEffect]:
+    def begin_early_sessions(self) -> list[TranscriptEffect]:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
         effects: list[TranscriptEffect] = []
         for session_id in self._early_updates.sessions:
@@ -445,7 +445,7 @@ class MessageTracker:
         return (
             []
             if self._open_requests.has_request(Peer.CLIENT, *acp.OPENING_REQUESTS)
-            else self._session_tracker.track_early_updates()
+            else self._session_tracker.begin_early_sessions()
         )
 
     def _is_left_to_load(self, session_id: str, update: object) -> bool:

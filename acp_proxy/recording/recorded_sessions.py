@@ -251,7 +251,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         try:
             self._store.delete(agent_folder, session_id, soft=soft)
         except OSError as problem:
-            if session is not None:  # until its next prompt, nothing is recorded, as if it were deleted
+            if session is not None:  # ``SessionTracker`` has nothing recorded until its next prompt; the note says so
                 self.remember_gap(session_id, timestamps.format_now(time.time()), errno_name(problem))
             raise
         if session is not None:

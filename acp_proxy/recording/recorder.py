@@ -332,16 +332,16 @@ class Recorder:
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
         """Write what was added, with one write for adjacent entries of one session."""
         # Adjacent entries of one session, and when the first of them was added.
-        session_id, parts, since = "", file_format.Parts(), ""
+        session_id, parts, first_stamp = "", file_format.Parts(), ""
         while batch:
             seconds, effect = batch.popleft()
             if not isinstance(effect, _ENTRY_EFFECTS) or effect.session_id != session_id:
-                self._sessions.append(session_id, parts, since)
+                self._sessions.append(session_id, parts, first_stamp)
                 parts = file_format.Parts()
             if isinstance(effect, _ENTRY_EFFECTS):
                 session_id = effect.session_id
             stamp = timestamps.format_now(seconds)
-            since = since if parts else stamp
+            first_stamp = first_stamp if parts else stamp
             match effect:
                 case RecordMessage() if self._sessions.is_duplicate_import(session_id):
                     pass  # before the import's note there are no ``RecordUpdates``, since its load is open
@@ -361,7 +361,7 @@ class Recorder:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)
                     if len(data) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
-                        self._sessions.append(session_id, parts, since)
+                        self._sessions.append(session_id, parts, first_stamp)
                         parts = file_format.Parts()
                 case RecordNote(_, note):
                     self._sessions.end_import(session_id)
@@ -388,7 +388,7 @@ class Recorder:
                     self._sessions.forget(effect.session_id, stamp)
                 case _:
                     assert_never(effect)
-        self._sessions.append(session_id, parts, since)
+        self._sessions.append(session_id, parts, first_stamp)
         self._sessions.mark_sessions()
 
     def _identify(self, info: IdentifyAgent) -> None:

@@ -160,7 +160,7 @@ def test_a_bug_in_a_look_up_is_a_warning_and_the_load_is_answered(
 def test_an_agent_is_not_read_while_too_much_is_held_for_the_past(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.proxy.load.held_lines.HELD_BYTES_LIMIT", 1000)
+    monkeypatch.setattr("acp_proxy.proxy.load.load_limits.HELD_BYTES_LIMIT", 1000)
     talk.turn("x" * MORE_THAN_A_PIPE_HOLDS)
     talk.editor.stop_reading(talk.agent)
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "s", "cwd": "/p"}})

@@ -70,7 +70,7 @@ class Continuations:
         handover_mode = load.plan.handover_mode
         if (
             handover_mode == NEVER
-            or load.state is not LoadState.ASKED
+            or load.state is not LoadState.HOLDING_REPLAY
             or self._session_tracker.sessions.is_in_turn(load.session_id)
         ):
             return False

@@ -7,7 +7,7 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.handover.handovers import Handovers
-from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
+from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
 from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.tracked_sessions import TrackedSessions

@@ -19,8 +19,8 @@ from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.handover import handover_lines
-from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
 from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
 from acp_proxy.transcript.handover_record_text import HandoverRecordProgress
 
 HANDOVER_LIMIT = 1000

@@ -2,11 +2,14 @@
 
 This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
 chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
-``LoadMachine._apply_event``, as the table in ``load_states`` says. What they hold is changed by three more:
-``AgentLines`` adds what the agent sends and takes what leaves, ``HeldLines`` does so with ``uncompared_lines``, and
-``UpdatesInTurn``, which ``AgentLines`` calls, removes echoed prompts from ``unechoed_letters``. What happened before is
-the state, where the next step depends on it alone; the other attributes say what kind of load it is, and hold what the
-agent sent.
+``LoadMachine._apply_event``, as the table in ``load_states`` says. Two more change what they hold:
+``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
+``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``;
+``LoadLimits`` adds to ``uncompared_lines`` and drops them. Two more know events, which ``LoadMachine`` applies:
+``LoadLineHandler`` brings ``CANNOT_WAIT``, and ``Continuations`` returns what the answer to a new session means.
+
+What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
+it is, and hold what the agent sent.
 
 ``load_plan`` decides before how a load is served, and ``loads`` finds it.
 """
@@ -183,7 +186,7 @@ class Load:
         self.session_id = session_id
         self.plan = plan
         self.others_may_append = others_may_append
-        first_state = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
+        first_state = LoadState.PASSING if plan.passes_at_once else LoadState.HOLDING_REPLAY
         first_state = first_state if plan.agent_method is not None else LoadState.CHOOSING_PAST
         self.state = LoadState.BEFORE_PROMPT if client_has_answer else first_state
         self.has_transcript = has_transcript
@@ -220,7 +223,7 @@ class Load:
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = (
-            choose_past(None, known_rule=plan.known_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
+            choose_past(None, fixed_rule=plan.fixed_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
         )
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
@@ -260,10 +263,10 @@ class Load:
         return not self.plan.wants_past or (self.decision is not None and self.decision.withholds_replay)
 
     @property
-    def known_rule(self) -> Rule | None:
+    def fixed_rule(self) -> Rule | None:
         """As for ``choose_past``: the plan's, unless the agent was asked for a new session instead. Not a rule that is
         decided at once when something happens: ``decision`` has that."""
-        return Rule.HANDED_OVER if self.opens_new_session else self.plan.known_rule
+        return Rule.HANDED_OVER if self.opens_new_session else self.plan.fixed_rule
 
     @property
     def needs_comparison(self) -> bool:
@@ -272,7 +275,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.known_rule is None)
+        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.fixed_rule is None)
 
     @property
     def agent_may_replay(self) -> bool:
@@ -280,14 +283,14 @@ class Load:
         return self.plan.agent_method is not None and not self.opens_new_session
 
     @property
-    def is_cancelled(self) -> bool:
+    def was_answered_as_cancelled(self) -> bool:
         """Whether acp-proxy has answered that it was cancelled."""
         return self.decision is not None and self.decision.rule is Rule.CANCELLED
 
     @property
     def awaits_replay(self) -> bool:
         """Whether the agent was asked for a replay, which the client has not cancelled, and has not answered."""
-        return self.agent_may_replay and self.awaits_agents_answer and not self.is_cancelled
+        return self.agent_may_replay and self.awaits_agents_answer and not self.was_answered_as_cancelled
 
     @property
     def agent_must_catch_up(self) -> bool:

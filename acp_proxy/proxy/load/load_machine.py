@@ -30,14 +30,14 @@ from acp_proxy.proxy.events import PastChosen, UnsettledCompared
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handovers import Handovers
-from acp_proxy.proxy.load.agent_lines import AgentLines, send_lines
-from acp_proxy.proxy.load.held_lines import HeldLines
 from acp_proxy.proxy.load.load import ComparedReplay, Load
+from acp_proxy.proxy.load.load_limits import LoadLimits
+from acp_proxy.proxy.load.load_line_handler import LoadLineHandler, send_lines
 from acp_proxy.proxy.load.load_plan import FORK_PLAN
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
-    CANCELLED_STATES,
     CHOOSING_STATES,
+    OVERTAKABLE_STATES,
     STATES,
     Action,
     LoadEvent,
@@ -61,8 +61,8 @@ class LoadMachine:
         self.dialect = versions.V1
         """The connection's version of the protocol."""
         self.loads = Loads()
-        self.held_lines = HeldLines(self.loads)
-        self.agent_lines = AgentLines(session_tracker, self.loads, self.held_lines, self._apply_event)
+        self.limits = LoadLimits(self.loads)
+        self.line_handler = LoadLineHandler(session_tracker, self.loads, self.limits, self._apply_event)
         self._session_tracker = session_tracker
         self._handovers = handovers
         self._continuations = continuations
@@ -72,7 +72,8 @@ class LoadMachine:
 
     def _apply_event(self, load: Load, event: LoadEvent) -> list[Effect]:
         """Move a load to its next state, and perform the actions of that."""
-        load.state, actions = STATES[load.state].transitions.get(event, (load.state, ()))
+        next_state, actions = STATES[load.state].transitions.get(event, (load.state, ()))
+        load.state = next_state
         return [effect for action in actions for effect in self._perform_action(load, action)]
 
     def _perform_action(self, load: Load, action: Action) -> list[Effect]:
@@ -88,7 +89,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
-                self._decide(load, Rule.PASSES)
+                self._choose_past_at_once(load, Rule.PASSES)
                 return send_lines(load.uncompared_lines.lines if not load.withholds_replay_so_far else [])
             case Action.SEND_UNCOMPARED:
                 return send_lines([line for line, _ in load.uncompared_lines.take()])
@@ -100,7 +101,7 @@ class LoadMachine:
                 load.imports_replay = False
                 return []
             case Action.SEND_WAITING_FOR_ANSWER:
-                return self.agent_lines.send_lines_waiting_for_answer(load)
+                return self.line_handler.send_lines_waiting_for_answer(load)
             case Action.ANSWER:
                 if load.refused_prompt is not None:  # the refusal is the prompt's answer, and ends its turn
                     self._handovers.end_resending(load.session_id)
@@ -109,7 +110,7 @@ class LoadMachine:
             case Action.ANSWER_AFTER_PAST:
                 return self._answer_after_past(load)
             case Action.ANSWER_CANCELLED:
-                self._decide(load, Rule.CANCELLED)
+                self._choose_past_at_once(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.session_state_updates.drop()
@@ -121,12 +122,12 @@ class LoadMachine:
             case Action.ADD_TO_ANSWERED:
                 return self._add_to_answered(load)
             case Action.SETTLE:
-                return self.agent_lines.settle(load)
+                return self.line_handler.settle(load)
             case Action.BEGIN_UPDATES_IN_TURN:
-                self.agent_lines.begin_updates_in_turn(load)
+                self.line_handler.begin_updates_in_turn(load)
                 return []
             case Action.RELEASE_IN_TURN:
-                return self.agent_lines.release_in_turn(load)
+                return self.line_handler.release_in_turn(load)
             case Action.FORGET:
                 self.loads.forget(load)
                 return []
@@ -141,7 +142,7 @@ class LoadMachine:
         if load.refused_prompt is not None:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
-            if other.state in CANCELLED_STATES:
+            if other.state in OVERTAKABLE_STATES:
                 load.replays_of_other_loads.expect_cancelled_lines(other.request.id, len(other.uncompared_lines.items))
         return self._open_new_session(load) if load.plan.agent_method == acp.NEW else []
 
@@ -181,7 +182,11 @@ class LoadMachine:
     def take_retry_id(self, load: Load, answer: Response) -> str | None:
         """The id by which the agent had the session before, if it refuses another window's. Only once."""
         earlier_id, load.earlier_id = load.earlier_id, None
-        if earlier_id is None or answer.error is None or load.state not in (LoadState.ASKED, LoadState.PASSING):
+        if (
+            earlier_id is None
+            or answer.error is None
+            or load.state not in (LoadState.HOLDING_REPLAY, LoadState.PASSING)
+        ):
             return None
         load.retried_id = earlier_id
         return earlier_id
@@ -192,7 +197,7 @@ class LoadMachine:
         effects: list[Effect] = []
         cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
         for other in self.loads.list_earlier(load):
-            if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
+            if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
                 cancelled_lines[other.request.id] = other.uncompared_lines.take()
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
@@ -207,7 +212,7 @@ class LoadMachine:
         for other in self.loads.list_open_of_session(load.session_id):
             if other is not load:
                 other.replays_of_other_loads.expect_rest(load.first_replay_line)
-                other.replays_of_other_loads.follows_answer = True
+                other.replays_of_other_loads.other_load_was_answered = True
         if not load.plan.passes_at_once:
             load.answer_line = _replace_null_result(load.answer_line, message)
         if self.dialect.state_precedes_answer:
@@ -271,14 +276,14 @@ class LoadMachine:
     # --- comparison, and the choice of the past
 
     @staticmethod
-    def _decide(load: Load, known_rule: Rule) -> None:
+    def _choose_past_at_once(load: Load, fixed_rule: Rule) -> None:
         """Decide at once whose past is shown, by a rule that has come to hold."""
-        load.decision = choose_past(None, known_rule=known_rule, wants_past=load.plan.wants_past)
+        load.decision = choose_past(None, fixed_rule=fixed_rule, wants_past=load.plan.wants_past)
 
     def _choose_past_if_recorded(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            self._decide(load, Rule.NOT_RECORDED)
+            self._choose_past_at_once(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.has_comparable_transcript = not load.plan.wants_past
@@ -292,7 +297,7 @@ class LoadMachine:
                 load.request.id,
                 tuple(load.uncompared_lines.items),
                 load.needs_comparison,
-                load.known_rule,
+                load.fixed_rule,
                 wants_past=load.plan.wants_past and refused_prompt is None,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
@@ -361,7 +366,7 @@ class LoadMachine:
                         )
                         queued = [user.variants[0] for user in unsettled_compared.comparison.text.unechoed_prompts]
                         load.unechoed_letters = queued or load.unechoed_letters
-                return self._apply_events_before_answer(load)
+                return self._apply_postponed_events(load)
         return []
 
     @staticmethod
@@ -371,7 +376,7 @@ class LoadMachine:
             size,
             withholds_replay=load.withholds_replay_so_far,
             wants_past=load.plan.wants_past,
-            agent_has_only_part=load.known_rule is Rule.HANDED_OVER,
+            agent_has_only_part=load.fixed_rule is Rule.HANDED_OVER,
             others_may_append=load.others_may_append,
             is_checked=is_checked,
         )
@@ -390,7 +395,7 @@ class LoadMachine:
         effects = self._end_previous(load)
         if not self._session_tracker.sessions.is_deleted(load.session_id):
             effects += self._add_and_settle_another(load)
-        return effects + self._apply_events_before_answer(load)
+        return effects + self._apply_postponed_events(load)
 
     def _add_and_settle_another(self, load: Load) -> list[Effect]:
         """Keep an answered load, and end another one if there are too many."""
@@ -400,13 +405,13 @@ class LoadMachine:
         other.uncompared_lines.drop()
         return self.settle_session(other.session_id)
 
-    def _apply_events_before_answer(self, load: Load) -> list[Effect]:
+    def _apply_postponed_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, or the agent's end."""
         is_in_turn = self._session_tracker.sessions.is_in_turn(load.session_id)
         waits_for_prompt = load.state is LoadState.BEFORE_PROMPT and self.loads.find_answered(load.session_id) is load
         if not waits_for_prompt or not (is_in_turn or self._has_agent_ended):
             return []
-        if first := self.agent_lines.compare_before_request(load.session_id):
+        if first := self.line_handler.compare_before_request(load.session_id):
             return first
         effects = self._apply_event(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._apply_event(load, LoadEvent.AGENT_ENDED) if self._has_agent_ended else [])
@@ -419,7 +424,7 @@ class LoadMachine:
             return []
         if load.compared_replay.comparison.is_replay_incomplete:
             return []
-        return self.agent_lines.settle(load)
+        return self.line_handler.settle(load)
 
     def end_or_keep_previous(self, next_load: Load) -> list[Effect]:
         """The agent is asked to open a session again: what comes now is the next load's, and the last one is over.
@@ -437,7 +442,7 @@ class LoadMachine:
         ):
             return self._apply_event(load, LoadEvent.MUST_END)
         load.compared_replay.require_recheck()  # until it is settled, another window may record what is new
-        return self.agent_lines.release_waiting(load.session_id)
+        return self.line_handler.release_waiting(load.session_id)
 
     def _end_previous(self, load: Load) -> list[Effect]:
         """The client has its answer to a load: end the session's earlier one, if that was kept."""
@@ -458,11 +463,11 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_open_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.uncompared_lines or load.state is not LoadState.ASKED:
+            if load.uncompared_lines or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         answered_load = self.loads.find_answered(session_id)
         if answered_load is not None:
-            effects += self.agent_lines.release_in_turn(answered_load)
+            effects += self.line_handler.release_in_turn(answered_load)
             _add_unechoed(answered_load, prompt)
             if answered_load.state is LoadState.BEFORE_PROMPT:
                 self._handovers.keep_first_prompt(answered_load, prompt)
@@ -496,8 +501,8 @@ class LoadMachine:
             if load.awaits_agents_answer:
                 load.answer_line = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._apply_event(load, LoadEvent.AGENT_ENDED)
-        for load in self.loads.list_answered() if not had_ended else ():  # later ones: ``_apply_events_before_answer``
-            effects += self._apply_events_before_answer(load) or self._apply_event(load, LoadEvent.AGENT_ENDED)
+        for load in self.loads.list_answered() if not had_ended else ():  # later ones: ``_apply_postponed_events``
+            effects += self._apply_postponed_events(load) or self._apply_event(load, LoadEvent.AGENT_ENDED)
         self._handovers.forget_asked_loads()
         return effects
 

@@ -8,9 +8,9 @@ A *replay* is what the agent sends of the past. The client is *shown* the past: 
 A load passes through three phases.
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
-all of it shows whose past the client should see (``ASKED``). Where nothing is to be decided, or too much is held, it
-passes to the client at once (``PASSING``). The client may cancel, and agents then answer, or replay and answer, or
-never do either; so what comes for a cancelled request must not be taken for the next one (``CANCELLING``,
+all of it shows whose past the client should see (``HOLDING_REPLAY``). Where nothing is to be decided, or too much is
+held, it passes to the client at once (``PASSING``). The client may cancel, and agents then answer, or replay and
+answer, or never do either; so what comes for a cancelled request must not be taken for the next one (``CANCELLING``,
 ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
@@ -40,8 +40,8 @@ from typing import NamedTuple
 class LoadState(enum.Enum):
     """The state of a load."""
 
-    ASKED = "the agent was asked; what it sends is held"
-    PASSING = "the agent was asked; what it sends is not held: a client that wants the past has it at once"
+    HOLDING_REPLAY = "the agent was asked; what it sends is held"
+    PASSING = "the agent was asked; the client has what it sends at once, unless it wants no past; it is compared later"
     PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
     PASSING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
@@ -134,7 +134,7 @@ _CANCELLED_TRANSITIONS: Transitions = {
 """The client has its answer, but an agent that answers all the same has opened the session."""
 
 STATES: dict[LoadState, StateDefinition] = {
-    LoadState.ASKED: StateDefinition(
+    LoadState.HOLDING_REPLAY: StateDefinition(
         awaits_agents_answer=True,
         holds_lines=True,
         transitions={
@@ -151,9 +151,9 @@ STATES: dict[LoadState, StateDefinition] = {
                 ),
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
-            LoadEvent.SESSION_UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_NEW_SESSION)),
+            LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_UNCOMPARED, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
-            # agent, this comes only if a replay waits that the client wants (``AgentLines.send_agents_request``).
+            # agent, this comes only if a replay waits that the client wants (``LoadLineHandler.send_agents_request``).
             LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
             # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
             # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
@@ -264,7 +264,7 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.OVER: StateDefinition(transitions={}),
 }
 
-CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
+OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""

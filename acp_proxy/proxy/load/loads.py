@@ -7,7 +7,8 @@ sends can be of its replay: in the states ``BEFORE_PROMPT`` and ``AFTER_PROMPT``
 It decides which loads there are and in which order, and changes none of them: ``LoadMachine`` does, and calls it.
 """
 
-from acp_proxy.protocol.jsonrpc import Request, RequestId
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_states import ABANDONED_STATES, LoadState
 
@@ -97,6 +98,28 @@ class Loads:
         """Whether the session's updates belong to a load (``find_load_for_updates``), which finds out whether they are
         new."""
         return bool(self) and self.find_load_for_updates(session_id) is not None
+
+    def find_holding(self, session_id: str | None) -> Load | None:
+        """The load for whose answer the session's lines wait."""
+        loads = self.list_open_of_session(session_id) if session_id is not None else []
+        return next((load for load in loads if load.holds_lines), None)
+
+    def has_waiting_updates_of_replay(self, id: RequestId) -> bool:
+        """Whether conversation updates that wait for a load's answer may belong to the agent's replay."""
+        load = self.find_open(id)
+        if load is None or not load.agent_may_replay:
+            return False
+        return any(update is not None for _, update in load.after_answer_to_client.items)
+
+    def find_session_of_held_request(self, cancel: Notification) -> str | None:
+        """The session whose waiting lines contain the request that the agent cancels, or None."""
+        cancelled_id = jsonrpc.read_cancelled_id(cancel)
+        for load in self.list_open():
+            for line in load.before_answer_to_client.lines + load.after_answer_to_client.lines:
+                message = jsonrpc.read_message(line)
+                if isinstance(message, Request) and message.id == cancelled_id:
+                    return load.session_id
+        return None
 
     @property
     def is_full(self) -> bool:

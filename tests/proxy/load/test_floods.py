@@ -18,8 +18,8 @@ from acp_proxy.proxy.effects import (
     RecordNote,
 )
 from acp_proxy.proxy.handover.handovers import HANDOVER_LIMIT as HANDOVERS
-from acp_proxy.proxy.load import held_lines, loads
-from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
+from acp_proxy.proxy.load import load_limits, loads
+from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
 from acp_proxy.proxy.load.loads import HOLDING_LOADS_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
@@ -271,7 +271,7 @@ def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
 
 
 def test_all_loads_together_hold_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_lines, "ALL_HELD_LIMIT", 2 * HELD_BYTES_LIMIT)
+    monkeypatch.setattr(load_limits, "ALL_HELD_LIMIT", 2 * HELD_BYTES_LIMIT)
     talk = CoreConversation().initialize(LOADS)
     big = b"x" * (HELD_BYTES_LIMIT - LONG)
     said = []

@@ -13,14 +13,14 @@ from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
-    CANCELLED_STATES,
+    OVERTAKABLE_STATES,
     STATES,
     Action,
     LoadEvent,
     LoadState,
 )
 
-FIRST = (LoadState.ASKED, LoadState.PASSING)
+FIRST = (LoadState.HOLDING_REPLAY, LoadState.PASSING)
 AWAITING = {state for state, row in STATES.items() if row.awaits_agents_answer}
 HOLDING = {state for state, row in STATES.items() if row.holds_lines}
 ANSWERS = frozenset({Action.ANSWER, Action.ANSWER_AFTER_PAST, Action.ANSWER_CANCELLED})
@@ -29,7 +29,7 @@ HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.CHOOSE_PAST})
 """Actions that close or show the transcript that was looked up."""
 CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
-    LoadState.ASKED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
+    LoadState.HOLDING_REPLAY: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
     LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
     LoadState.PASSING_CANCELLED: {
         LoadEvent.CANCEL_REQUESTED,
@@ -102,9 +102,9 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
     impossible = set(CANNOT.get(state, OPEN_ONLY))
     if state not in AWAITING:
         impossible |= OF_THE_AGENTS_ANSWER
-    elif state is not LoadState.ASKED:  # only a load that waits for the agent can be handed over
+    elif state is not LoadState.HOLDING_REPLAY:  # only a load that waits for the agent can be handed over
         impossible |= {LoadEvent.SESSION_UNKNOWN}
-    if state not in CANCELLED_STATES:  # only a cancelled load is left out
+    if state not in OVERTAKABLE_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
     if state in (LoadState.CANCELLED, LoadState.ABANDONED):  # nothing waits
         impossible |= {LoadEvent.CANNOT_WAIT}
@@ -166,13 +166,13 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
     for state in ABANDONED_STATES:
         assert state in AWAITING - HOLDING
         before = {each for each, row in STATES.items() for to, _ in row.transitions.values() if to is state}
-        assert before <= CANCELLED_STATES
+        assert before <= OVERTAKABLE_STATES
 
 
 BUFFERS = ("uncompared_lines", "before_answer_to_client", "after_answer_to_client")
 MAY_CHANGE = {
-    "held_lines.py": {"uncompared_lines"},
-    "agent_lines.py": {*BUFFERS, "session_state_updates", "replays_of_other_loads"}
+    "load_limits.py": {"uncompared_lines"},
+    "load_line_handler.py": {*BUFFERS, "session_state_updates", "replays_of_other_loads"}
     | {"compared_replay", "unechoed_letters"},
 }
 """What of a load others than ``LoadMachine`` change, without assigning it."""

@@ -11,7 +11,7 @@ from acp_proxy.proxy.effects import (
     DeleteSession,
     StopSendingTranscript,
 )
-from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
+from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
 from tests.conversation import (
     LOADS,
     Said,

@@ -21,8 +21,8 @@ from acp_proxy.proxy.effects import (
     ReserveOutput,
     StopSendingTranscript,
 )
-from acp_proxy.proxy.load import held_lines
-from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT
+from acp_proxy.proxy.load import load_limits
+from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     AS_USUAL,
@@ -646,7 +646,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = ChoosePast(ONE, agent_lines(*told, GREETING), needs_comparison=True, known_rule=Rule.ASKED_FOR)
+    asked = ChoosePast(ONE, agent_lines(*told, GREETING), needs_comparison=True, fixed_rule=Rule.ASKED_FOR)
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
@@ -658,7 +658,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChoosePast)
-    assert asked.known_rule is Rule.ASKED_FOR
+    assert asked.fixed_rule is Rule.ASKED_FOR
 
 
 def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
@@ -678,7 +678,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [
-            ChoosePast(ONE, conversation, needs_comparison=True, known_rule=Rule.ASKED_FOR, wants_past=False)
+            ChoosePast(ONE, conversation, needs_comparison=True, fixed_rule=Rule.ASKED_FOR, wants_past=False)
         ]
         step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
@@ -780,7 +780,7 @@ def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_rest_of_the
 
 
 def test_a_resume_of_which_too_much_waits_shows_nothing_of_the_agents_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_lines, "HELD_BYTES_LIMIT", 1000)
+    monkeypatch.setattr(load_limits, "HELD_BYTES_LIMIT", 1000)
     talk = CoreConversation().initialize(RESUMES | LOADS)
     talk.stored["s"] = SimulatedSession(says=PAST, behind=True)
     talk.client.say(resume(1, "s"))

@@ -14,30 +14,31 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import CompareUnsettled, DecideLater, Effect, EndTurn, Forward
-from acp_proxy.proxy.load.held_lines import HELD_BYTES_LIMIT, HeldLines
 from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
 from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
 from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.session_tracker import SessionTracker
 
 
-class AgentLines:
-    """The agent's lines about the sessions of one connection that have loads. Lines of other sessions are sent at once.
+class LoadLineHandler:
+    """Handles the agent's lines about the sessions of one connection that have loads. Lines of other sessions are sent
+    at once.
 
-    Assigns nothing of a load, but adds to what it holds, and takes from that.
+    Assigns nothing of a load, but adds to what it holds, and takes from that. Brings ``CANNOT_WAIT``.
     """
 
     def __init__(
         self,
         session_tracker: SessionTracker,
         loads: Loads,
-        held_lines: HeldLines,
+        limits: LoadLimits,
         apply_event: Callable[[Load, LoadEvent], list[Effect]],
     ) -> None:
         """``apply_event``: that of ``LoadMachine``, for a load that can hold no more."""
         self._session_tracker = session_tracker
         self._loads = loads
-        self._held_lines = held_lines
+        self._limits = limits
         self._apply_event = apply_event
 
     # --- all lines of sessions that have a load
@@ -63,17 +64,17 @@ class AgentLines:
         if load.replays_of_other_loads.try_take_repeated(line):
             return []  # the client has it
         match load.state:
-            case LoadState.ASKED:
-                load.uncompared_lines.add(line, load.replays_of_other_loads.follows_answer)
+            case LoadState.HOLDING_REPLAY:
+                load.uncompared_lines.add(line, load.replays_of_other_loads.other_load_was_answered)
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self._held_lines.keep_to_compare(
-                    load, line, is_after_agents_answer=load.replays_of_other_loads.follows_answer
+                self._limits.keep_to_compare(
+                    load, line, is_after_agents_answer=load.replays_of_other_loads.other_load_was_answered
                 )
                 return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay_so_far else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self._held_lines.keep_to_compare(
-                    load, line, is_after_agents_answer=load.replays_of_other_loads.follows_answer
+                self._limits.keep_to_compare(
+                    load, line, is_after_agents_answer=load.replays_of_other_loads.other_load_was_answered
                 )
                 return []
             case LoadState.CHOOSING_PAST | LoadState.CANCELLING_AGREED:
@@ -97,14 +98,14 @@ class AgentLines:
             )
         elif load.session_state_updates.size + len(line) <= HELD_BYTES_LIMIT:
             load.session_state_updates.add(line, None)
-        if self._held_lines.find_holder(load.session_id) is None:
+        if self._loads.find_holding(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, may_precede_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
 
     def send_in_order(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
-        is_held = self._held_lines.find_holder(session_id) is not None
+        is_held = self._loads.find_holding(session_id) is not None
         earlier_updates = [] if is_held else self.release_waiting(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
@@ -112,8 +113,8 @@ class AgentLines:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
         the agent may need the client's answer to give its own. Nothing else comes before it if the client does not want
         the past."""
-        load = self._held_lines.find_holder(session_id)
-        if load is None or load.state is not LoadState.ASKED:
+        load = self._loads.find_holding(session_id)
+        if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
         passes = load.uncompared_lines and load.plan.wants_past
         effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
@@ -121,7 +122,7 @@ class AgentLines:
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line, or hold it until after the answer to a load of its session that holds lines."""
-        holder = self._held_lines.find_holder(session_id)
+        holder = self._loads.find_holding(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.after_answer_to_client.add(line, None)
@@ -129,7 +130,7 @@ class AgentLines:
 
     def _keep_within_limits(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
-        if not self._held_lines.must_stop_holding(load) or self._held_lines.try_drop_replay(load):
+        if not self._limits.must_stop_holding(load) or self._limits.try_drop_replay(load):
             return []
         return self._apply_event(load, LoadEvent.CANNOT_WAIT)
 
@@ -142,7 +143,7 @@ class AgentLines:
             elif load.compared_replay is not None:
                 lines += load.compared_replay.add_late_update(line, update)
             else:
-                self._held_lines.keep_to_compare(load, line, is_after_agents_answer=True)
+                self._limits.keep_to_compare(load, line, is_after_agents_answer=True)
                 lines.append(line)
         return send_lines(lines)
 
@@ -155,7 +156,7 @@ class AgentLines:
         # The transcript was shown without a comparison.
         if load.withholds_replay_so_far and load.has_comparable_transcript and not load.opens_new_session:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
-        self._held_lines.keep_to_compare(load, line, is_after_agents_answer=True)
+        self._limits.keep_to_compare(load, line, is_after_agents_answer=True)
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
 
     def compare_before_request(self, session_id: str | None) -> list[Effect]:
@@ -220,8 +221,8 @@ class AgentLines:
 
     def release_in_turn(self, load: Load) -> list[Effect]:
         """Send and record what waits of a load in a turn."""
-        replay = load.updates_in_turn
-        return self._send_and_record(load, replay.release()) if replay is not None else []
+        in_turn = load.updates_in_turn
+        return self._send_and_record(load, in_turn.release()) if in_turn is not None else []
 
     # --- in both
 
