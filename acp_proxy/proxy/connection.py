@@ -214,9 +214,7 @@ class Connection:
             # What was decided in several steps may only now wait for an answer that nobody else gives.
             effects += self._handle_agent_end(self._end_reason) if not isinstance(event, AgentEnded) else []
             effects = [*self._unnamed_agent_entries.filter(effects), *self._unnamed_agent_entries.handle_agent_end()]
-        # Here those of events without lines are held: each line's were held when it was handled.
-        effects = self._draft_methods.have_titles_amended(self._unnamed_agent_entries.filter(effects))
-        effects = self._copy_ids.rewrite_effects(self._load_starter.uncopied_sessions.filter(effects))
+        effects = self._hold_and_rewrite(effects)
         effects += self.waiting_messages.announce_next()
         if self._session_tracker.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
@@ -227,6 +225,14 @@ class Connection:
                 )
             )
         return effects
+
+    def _hold_and_rewrite(self, effects: list[Effect]) -> list[Effect]:
+        """The effects without entries that must wait, with titles and ids as the client knows them."""
+        # For events without lines: of each line, what must wait was held when it was handled, so nothing is held twice.
+        effects = self._unnamed_agent_entries.filter(effects)
+        effects = self._draft_methods.have_titles_amended(effects)
+        effects = self._load_starter.uncopied_sessions.filter(effects)
+        return self._copy_ids.rewrite_effects(effects)
 
     def _handle_too_long_line(self, peer: Peer, beginning: bytes) -> list[Effect]:
         """A line of which no more is read: its bytes pass, and its session's transcript lacks it."""

@@ -161,6 +161,14 @@ class ComparedReplay:
             self._recorded_elsewhere |= self._rechecked_lines.difference(*appended.split_tail())
 
 
+def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState:
+    if client_has_answer:
+        return LoadState.BEFORE_PROMPT
+    if plan.agent_method is None:
+        return LoadState.CHOOSING_PAST
+    return LoadState.PASSING if plan.passes_at_once else LoadState.HOLDING_REPLAY
+
+
 class Load:
     """A request to open a session, and what the agent sends about the session until everything is settled."""
 
@@ -186,9 +194,7 @@ class Load:
         self.session_id = session_id
         self.plan = plan
         self.others_may_append = others_may_append
-        first_state = LoadState.PASSING if plan.passes_at_once else LoadState.HOLDING_REPLAY
-        first_state = first_state if plan.agent_method is not None else LoadState.CHOOSING_PAST
-        self.state = LoadState.BEFORE_PROMPT if client_has_answer else first_state
+        self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
         self.has_comparable_transcript = has_transcript
         """Whether what the agent sends can be compared with a transcript now: not once that could not be read. One that

@@ -7,7 +7,7 @@ work without a transition. Who else changes what of a load: the beginning of ``l
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_past import Rule, WhosePast, choose_past
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
@@ -81,7 +81,7 @@ class LoadMachine:
             case Action.RECORD_OPENED:
                 return self._record_opened(load)
             case Action.CHOOSE_PAST:
-                return self._choose_past_if_recorded(load)
+                return self._begin_choosing_past(load)
             case Action.CLOSE_TRANSCRIPT:
                 return [CloseTranscript(load.request.id)]
             case Action.STOP_SENDING_TRANSCRIPT:
@@ -89,7 +89,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
-                self._choose_past_at_once(load, Rule.PASSES)
+                load.decision = _choose_without_comparison(load, Rule.PASSES)
                 return send_lines(load.uncompared_lines.lines if not load.withholds_replay_so_far else [])
             case Action.SEND_UNCOMPARED:
                 return send_lines([line for line, _ in load.uncompared_lines.take()])
@@ -110,7 +110,7 @@ class LoadMachine:
             case Action.ANSWER_AFTER_PAST:
                 return self._answer_after_past(load)
             case Action.ANSWER_CANCELLED:
-                self._choose_past_at_once(load, Rule.CANCELLED)
+                load.decision = _choose_without_comparison(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.session_state_updates.drop()
@@ -155,7 +155,7 @@ class LoadMachine:
         )
         if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
             load.before_answer_to_client.add(busy, None)
-        return self._choose_past_if_recorded(load)
+        return self._begin_choosing_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
@@ -275,15 +275,10 @@ class LoadMachine:
 
     # --- comparison, and the choice of the past
 
-    @staticmethod
-    def _choose_past_at_once(load: Load, fixed_rule: Rule) -> None:
-        """Decide at once whose past is shown, by a rule that has come to hold."""
-        load.decision = choose_past(None, fixed_rule=fixed_rule, wants_past=load.plan.wants_past)
-
-    def _choose_past_if_recorded(self, load: Load) -> list[Effect]:
+    def _begin_choosing_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            self._choose_past_at_once(load, Rule.NOT_RECORDED)
+            load.decision = _choose_without_comparison(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.has_comparable_transcript = not load.plan.wants_past
@@ -317,7 +312,9 @@ class LoadMachine:
                 if cancelled.request.id == past_chosen.request_id:
                     self._continuations.keep_handover_record(cancelled, past_chosen)
             return []
-        load.decision = past_chosen.decision
+        # A cancel that is not answered yet counts too: what the agent sends from now on is hidden.
+        is_cancelled = load.state is LoadState.CANCELLING_AGREED
+        load.decision = _choose_without_comparison(load, Rule.CANCELLED) if is_cancelled else past_chosen.decision
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             is_checked = load.compared_replay is not None and load.compared_replay.is_rechecked
@@ -505,6 +502,11 @@ class LoadMachine:
             effects += self._apply_postponed_events(load) or self._apply_event(load, LoadEvent.AGENT_ENDED)
         self._handovers.forget_asked_loads()
         return effects
+
+
+def _choose_without_comparison(load: Load, rule: Rule) -> Decision:
+    """Whose past is shown, by a rule that has come to hold."""
+    return choose_past(None, fixed_rule=rule, wants_past=load.plan.wants_past)
 
 
 def _is_update(line: bytes) -> bool:

@@ -324,6 +324,18 @@ def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() ->
     assert talk.end_past(1).to_client == b""
 
 
+@pytest.mark.parametrize("is_compared_first", [True, False])
+def test_the_late_rest_of_a_cancelled_loads_replay_is_hidden_whatever_comes_first(is_compared_first: bool) -> None:
+    talk = loading()
+    talk.agent.say(*TURN_ONE, update("s", "more_than_the_transcript_has"), result(1, {}))
+    talk.output_is_busy = is_compared_first
+    talk.client.say(cancel(1))
+    talk.end_past(1)
+    talk.free_output()
+    assert talk.agent.say(*TURN_TWO).to_client == b""
+    assert talk.agent.say(GREETING).to_client == line(GREETING)
+
+
 def test_new_updates_after_a_load_cancelled_during_its_replay_are_recorded() -> None:
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
