@@ -3,7 +3,8 @@ known of the load, and from what ``comparison`` has found if that was needed. do
 users, under "Whose replay you see".
 
 ``choose_past`` decides all: from a rule that is known, or from the comparison. From then on, everybody asks
-``Load.decision``; until there is one, only ``fixed_rule`` says whether a replay that is held may be dropped.
+``Load.decision``; until there is one, only ``fixed_rule`` says whether a replay that is held may be dropped. Whether a
+session was handed over is asked of ``fixed_rule`` later, too: it holds whatever is decided.
 """
 
 import enum

@@ -219,7 +219,7 @@ class OtherReplays:
     not taken for that."""
 
     def __init__(self) -> None:
-        self.other_load_was_answered = False
+        self.agent_answered_other_load = False
         """Whether the agent has answered another load since this one was sent: what comes may be the rest of that."""
         self._earlier_first_line: bytes | None = None
         """How the replay began of the load that the agent answered before this one; empty if nothing came before that

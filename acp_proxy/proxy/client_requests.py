@@ -11,6 +11,7 @@ from acp_proxy.proxy.lists.agent_list import AgentList
 from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
+from acp_proxy.proxy.session_look_ups import SessionLookUps
 from acp_proxy.proxy.session_tracker import SessionTracker
 
 
@@ -23,6 +24,7 @@ class ClientRequests:
         session_tracker: SessionTracker,
         load_machine: LoadMachine,
         load_starter: LoadStarter,
+        look_ups: SessionLookUps,
         draft_methods: DraftMethods,
         agent_index: AgentIndex,
         agent_list: AgentList,
@@ -31,6 +33,7 @@ class ClientRequests:
         self._session_tracker = session_tracker
         self._load_machine = load_machine
         self._load_starter = load_starter
+        self._look_ups = look_ups
         self._draft_methods = draft_methods
         self._agent_index = agent_index
         self._agent_list = agent_list
@@ -41,7 +44,7 @@ class ClientRequests:
         try:
             if request.method in (acp.LOAD, acp.RESUME):
                 return self._open(line, request)
-            if (looked_up := self._load_starter.look_up_if_unopened(line, request)) is not None:
+            if (looked_up := self._look_ups.look_up_if_unopened(line, request)) is not None:
                 return looked_up
             if (own_effects := self._draft_methods.serve(request)) is not None:
                 return own_effects
@@ -61,14 +64,18 @@ class ClientRequests:
         """A load or a resume. Raises InvalidParams."""
         if not self._session_tracker.is_recording:
             return None
+        is_ours = self._services.serves_method(request.method)
         try:
             session_id = acp.required_text(request.params, "sessionId")
         except acp.InvalidParams:
-            if self._services.serves_method(request.method):
+            if is_ours:
                 raise
             return None  # the agent refuses it
+        if self._look_ups.is_request_id_in_use(request.id):
+            in_use = own_messages.refuse(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
+            return [in_use] if is_ours else None
         if self._services.is_ready:
-            return self._load_starter.look_up_to_open(line, request, session_id)
+            return self._look_ups.look_up_to_open(line, request, session_id)
         return self._load_starter.begin_passing_load(line, request, session_id)
 
     def _list(self, request: Request) -> Effect:
@@ -88,5 +95,5 @@ class ClientRequests:
         if self._services.serves_delete(request.params):
             return self._load_machine.delete_session(acp.required_text(request.params, "sessionId"), request.id)
         if self._session_tracker.is_recording and self._services.is_ready:
-            return self._load_starter.look_up_other_id(line, request)
+            return self._look_ups.look_up_other_id(line, request)
         return None

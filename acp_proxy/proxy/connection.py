@@ -45,6 +45,7 @@ from acp_proxy.proxy.load.waiting_messages import WaitingMessages
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
+from acp_proxy.proxy.session_look_ups import SessionLookUps
 from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
 from acp_proxy.proxy.tracked_sessions import UNOPENED_LIMIT
 from acp_proxy.proxy.turn_ends import TurnEnds
@@ -84,9 +85,18 @@ class Connection:
             self._continuations,
             self._handovers,
             self._aliases,
+        )
+        self._look_ups = SessionLookUps(
+            self._services,
+            self._open_requests,
+            self._session_tracker,
+            self._load_machine,
+            self._load_starter,
+            self._handovers,
+            self._aliases,
             self._copy_ids,
         )
-        self.waiting_messages = WaitingMessages(self._services, self._load_machine.loads, self._load_starter)
+        self.waiting_messages = WaitingMessages(self._services, self._load_machine.loads, self._look_ups)
         self._handover_filter = HandoverFilter(
             self._handovers,
             self._aliases,
@@ -124,6 +134,7 @@ class Connection:
             self._session_tracker,
             self._load_machine,
             self._load_starter,
+            self._look_ups,
             self._draft_methods,
             self._agent_index,
             self._agent_list,
@@ -135,7 +146,7 @@ class Connection:
             self._session_tracker,
             self._message_tracker,
             self._load_machine,
-            self._load_starter,
+            self._look_ups,
             self._handovers,
         )
         self._agent_answers = AgentAnswers(
@@ -197,7 +208,7 @@ class Connection:
             case LineTooLong(peer, beginning):
                 effects = self._handle_too_long_line(peer, beginning)
             case SessionLookedUp():
-                effects = self._load_starter.handle_looked_up(event)
+                effects = self._look_ups.handle_looked_up(event)
             case PastChosen():
                 effects = self._load_machine.handle_past_chosen(event)
             case UnsettledCompared():
@@ -442,7 +453,7 @@ class Connection:
         effects += [
             *self._load_machine.handle_agent_end(reason),
             *self._handle_agent_lines(self._handover_filter.take_unidentified()),
-            *self._load_starter.handle_agent_end(reason),
+            *self._look_ups.handle_agent_end(reason),
         ]
         effects += self.waiting_messages.handle_agent_end(reason)
         effects += [

@@ -11,9 +11,9 @@ from acp_proxy.proxy.capabilities import Services
 from acp_proxy.proxy.effects import Effect, EndTurn
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.session_look_ups import SessionLookUps
 from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
 from acp_proxy.transcript.file_format import NoteType
 
@@ -29,7 +29,7 @@ class TurnEnds:
         session_tracker: SessionTracker,
         message_tracker: MessageTracker,
         load_machine: LoadMachine,
-        load_starter: LoadStarter,
+        look_ups: SessionLookUps,
         handovers: Handovers,
     ) -> None:
         self._negotiation = negotiation
@@ -38,7 +38,7 @@ class TurnEnds:
         self._session_tracker = session_tracker
         self._message_tracker = message_tracker
         self._load_machine = load_machine
-        self._load_starter = load_starter
+        self._look_ups = look_ups
         self._handovers = handovers
         self._line_handler = load_machine.line_handler
 
@@ -54,7 +54,7 @@ class TurnEnds:
         if refused_prompt is not None and self._services.modes.handover != capabilities.NEVER and not is_being_opened:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
-            return self._load_starter.look_up_to_resend(load, prompt, line)
+            return self._look_ups.look_up_to_resend(load, prompt, line)
         effects = self._line_handler.release_in_turn_of_session(session_id)
         effects += self.note_completed_handover(session_id, id, succeeded=message.error is None)
         effects += [

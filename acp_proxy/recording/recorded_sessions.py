@@ -429,8 +429,8 @@ class RecordedSessions(dict[str, RecordedSession]):
         return self.open_transcript(session)
 
     def retry_gaps(self) -> None:
-        """Try to record the sessions again of which a gap is not noted, beginning with that note: nothing else may ever
-        be appended to these transcripts."""
+        """Try to record the sessions again of which a gap is not noted, beginning with that note: perhaps nothing
+        else is ever appended to these transcripts."""
         for session_id in list(self._unnoted_gaps):
             self._heartbeat.beat()
             session = self.get(session_id)

@@ -289,14 +289,14 @@ class Load:
         return self.plan.agent_method is not None and not self.opens_new_session
 
     @property
-    def was_answered_as_cancelled(self) -> bool:
+    def client_has_cancel_error(self) -> bool:
         """Whether acp-proxy has answered that it was cancelled."""
         return self.decision is not None and self.decision.rule is Rule.CANCELLED
 
     @property
     def awaits_replay(self) -> bool:
         """Whether the agent was asked for a replay, which the client has not cancelled, and has not answered."""
-        return self.agent_may_replay and self.awaits_agents_answer and not self.was_answered_as_cancelled
+        return self.agent_may_replay and self.awaits_agents_answer and not self.client_has_cancel_error
 
     @property
     def agent_must_catch_up(self) -> bool:

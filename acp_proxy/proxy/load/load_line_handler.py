@@ -65,16 +65,16 @@ class LoadLineHandler:
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY:
-                load.uncompared_lines.add(line, load.replays_of_other_loads.other_load_was_answered)
+                load.uncompared_lines.add(line, load.replays_of_other_loads.agent_answered_other_load)
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self._limits.keep_to_compare(
-                    load, line, is_after_agents_answer=load.replays_of_other_loads.other_load_was_answered
+                    load, line, is_after_agents_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
                 return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay_so_far else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self._limits.keep_to_compare(
-                    load, line, is_after_agents_answer=load.replays_of_other_loads.other_load_was_answered
+                    load, line, is_after_agents_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
                 return []
             case LoadState.CHOOSING_PAST | LoadState.CANCELLING_AGREED:
@@ -153,7 +153,7 @@ class LoadLineHandler:
         """A late update of the conversation, which the client may get: it has its answer."""
         if load.compared_replay is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.add_late_update(line, update)]
-        # The transcript was shown without a comparison.
+        # Nothing is compared yet, and the client must not see a replay.
         if load.withholds_replay_so_far and load.has_comparable_transcript and not load.opens_new_session:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         self._limits.keep_to_compare(load, line, is_after_agents_answer=True)

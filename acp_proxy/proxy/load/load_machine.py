@@ -212,7 +212,7 @@ class LoadMachine:
         for other in self.loads.list_open_of_session(load.session_id):
             if other is not load:
                 other.replays_of_other_loads.expect_rest(load.first_replay_line)
-                other.replays_of_other_loads.other_load_was_answered = True
+                other.replays_of_other_loads.agent_answered_other_load = True
         if not load.plan.passes_at_once:
             load.answer_line = _replace_null_result(load.answer_line, message)
         if self.dialect.state_precedes_answer:

@@ -129,7 +129,7 @@ class Loads:
     # --- what becomes of them
 
     def add(self, load: Load) -> None:
-        """Add an open load."""
+        """Add an open load. Beyond ``OPEN_LOADS_LIMIT``, the oldest is forgotten in its state, without an event."""
         self._open[load.request.id] = load
         if len(self._open) > OPEN_LOADS_LIMIT:
             oldest = next(iter(self._open))

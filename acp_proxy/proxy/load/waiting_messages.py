@@ -14,8 +14,8 @@ from acp_proxy.protocol.jsonrpc import Message, Notification, Request, RequestId
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.capabilities import AGENT, Services
 from acp_proxy.proxy.effects import DecideWaiting, Effect
-from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.session_look_ups import SessionLookUps
 
 WAITING_LIMIT = 32 * 1024 * 1024
 """The most bytes of messages that may wait. Beyond that, requests are refused, and notifications pass."""
@@ -64,10 +64,10 @@ class _Queue:
 class WaitingMessages:
     """What the client has sent that waits for loads. False if there is nothing."""
 
-    def __init__(self, services: Services, loads: Loads, load_starter: LoadStarter) -> None:
+    def __init__(self, services: Services, loads: Loads, look_ups: SessionLookUps) -> None:
         self._services = services
         self._loads = loads
-        self._load_starter = load_starter
+        self._look_ups = look_ups
         self._queues: dict[str, _Queue] = {}
         """By session."""
         self._places: dict[RequestId, tuple[_Queue, int]] = {}
@@ -90,7 +90,7 @@ class WaitingMessages:
             return None
         queue = self._queues.get(session_id)
         if queue is None:
-            if self._load_starter.is_request_id_in_use(message.id) or not self._must_wait(session_id, message):
+            if self._look_ups.is_request_id_in_use(message.id) or not self._must_wait(session_id, message):
                 return None
             queue = self._queues[session_id] = _Queue()
         elif queue.in_flight is not None and _has_id(queue.in_flight, message.id):
@@ -146,7 +146,7 @@ class WaitingMessages:
 
     def _must_wait(self, session_id: str, message: Message | None) -> bool:
         """Whether this message of a session must wait; None: any."""
-        if self._load_starter.is_being_looked_up(session_id):  # the agent does not have that request yet
+        if self._look_ups.is_being_looked_up(session_id):  # the agent does not have that request yet
             return True
         opens = isinstance(message, Request) and message.method in (acp.LOAD, acp.RESUME)
         # Where acp-proxy serves no load and no resume, it holds none back either.
