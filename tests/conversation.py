@@ -62,7 +62,7 @@ from acp_proxy.proxy.effects import (
     SetArchived,
     SetProtocolVersion,
     SetTitle,
-    StopSendingTranscript,
+    StopChoosingPast,
     StoreAgentsChange,
     TranscriptEffect,
     Warn,
@@ -497,7 +497,7 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = choose_past(compared, fixed_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
+        decision = choose_past(compared, fixed_rule=rule or wanted.planned_rule, wants_past=wanted.wants_past)
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, is_uncompared=True, transcript_size=size
@@ -651,7 +651,7 @@ class CoreConversation:
             case ChoosePast(id):
                 assert not self._showings[id].is_started, f"the past is shown twice for {id}"
                 self._showings[id].wanted = effect
-            case StopSendingTranscript(id):
+            case StopChoosingPast(id):
                 if id in self._showings:
                     self._showings[id].is_stopped = True
             case CloseTranscript(id):

@@ -22,7 +22,7 @@ from typing import Any
 PROXY = (sys.executable, "-m", "acp_proxy")
 PRELOADED = (
     "acp_proxy.run.serve",
-    "acp_proxy.run.load_requests",
+    "acp_proxy.run.load_performer",
     "acp_proxy.run.choose_past_thread",
     "acp_proxy.run.idle_work",
     "acp_proxy.run.start_sync_round",

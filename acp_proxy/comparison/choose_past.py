@@ -2,9 +2,10 @@
 known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-``choose_past`` decides all: from a rule that is known, or from the comparison. From then on, everybody asks
-``Load.decision``; until there is one, only ``fixed_rule`` says whether a replay that is held may be dropped. Whether a
-session was handed over is asked of ``fixed_rule`` later, too: it holds whatever is decided.
+- ``choose_past`` decides all: from a rule that is known (``fixed_rule``), or from the comparison.
+- Once it has decided, everybody asks ``Load.decision``.
+- Before that, ``Load.planned_rule`` says whether a replay that is held may be dropped. After it, too, it says whether
+  the session was handed over.
 """
 
 import enum

@@ -93,14 +93,16 @@ class ReplayForm(enum.Enum):
     """Only the last one of a turn, in version 2 of each id, since each replaces the one before. For plans alone: the
     code has one place for the last of them."""
     LAST = enum.auto()
-    """Only the last one of all, after the answer. (Modes and options are in the answer itself.)"""
+    """Only the last one of all, after the answer. (Modes and options are in the answer itself.) For
+    ``Role.STATE`` alone, like ``NEVER``: whatever is conversation is replayed."""
     NEVER = enum.auto()
 
 
 class UpdateKind(Struct, frozen=True):
     """One row.
 
-    ``form_v1``, ``form_v2``: how it is replayed to a client of that version; None if the version does not have it.
+    ``form_v1``, ``form_v2``: how it is replayed to a client of that version; None if the version does not have it,
+    so that there it counts as ``UNKNOWN``.
     ``needs``: the path of the client capability without which a client of version 1 must not get it.
     ``chunk``: the kind of the chunks of a message that this kind sends as a whole.
     """

@@ -113,7 +113,7 @@ class Connection:
             self._services,
             self._open_requests,
             self._session_tracker,
-            self._load_machine.settle_session,
+            self._load_machine.end_answered_load,
             self._agent_list.agent_has,
             self._aliases.rewrite_for_agent,
         )
@@ -310,7 +310,7 @@ class Connection:
             return self._load_machine.handle_prompt(session_id, message)
         begins_turn = message.method == acp.STEERING and not self._session_tracker.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._load_machine.settle_session(session_id) if ends else []
+        return self._load_machine.end_answered_load(session_id) if ends else []
 
     def _prepare_for_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent gets it: unchanged, unless the agent has another id of the session."""
@@ -365,9 +365,9 @@ class Connection:
                 return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
                 session_id = acp.session_id(params)
-                state = self._negotiation.dialect.read_work_state(acp.member(params, "update"))
-                if session_id is not None and state is not None:
-                    return self._handle_work_state(session_id, state, line, message)
+                work_state = self._negotiation.dialect.read_work_state(acp.member(params, "update"))
+                if session_id is not None and work_state is not None:
+                    return self._handle_work_state(session_id, work_state, line, message)
                 return self._handle_update(session_id, line, message)
             case Response(id=id) if (load := self._handovers.take_load_asked_for(id)) is not None:
                 return [
@@ -410,9 +410,9 @@ class Connection:
             *self._message_tracker.track(Peer.AGENT, message),
         ]
 
-    def _handle_work_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
+    def _handle_work_state(self, session_id: str, work_state: str, line: bytes, message: Notification) -> list[Effect]:
         """Version 2: the agent says that it works on a session, or that nothing is under way, which ends turns."""
-        if state == versions.BUSY:
+        if work_state == versions.BUSY:
             self._session_tracker.begin_work(session_id)
             return self._handle_update(session_id, line, message)
         was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
@@ -420,7 +420,7 @@ class Connection:
         end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
-            self._turn_ends.note_completed_handover(session_id, None, succeeded=state == versions.IDLE)
+            self._turn_ends.note_completed_handover(session_id, None, succeeded=work_state == versions.IDLE)
             if end_effects
             else []
         )

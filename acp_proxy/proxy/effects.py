@@ -310,7 +310,7 @@ class ChoosePast(Struct, frozen=True):
     """Lines of conversation updates, each with whether it came after an answer of the agent."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
-    fixed_rule: Rule | None = None
+    planned_rule: Rule | None = None
     """As for ``choose_past``."""
     wants_past: bool = True
     """As for ``LoadPlan``; False too for a prompt that is sent again, since the client has the past on the screen."""
@@ -330,8 +330,8 @@ class ChoosePast(Struct, frozen=True):
     """The types of content blocks that may be attached to the record."""
 
 
-class StopSendingTranscript(Struct, frozen=True):
-    """Stop sending the transcript."""
+class StopChoosingPast(Struct, frozen=True):
+    """Stop comparing, and sending the transcript. A handover record is still made."""
 
     request_id: RequestId
 
@@ -383,7 +383,7 @@ RelayEffect = (
     | DecideWaiting
     | CompareUnsettled
     | ChoosePast
-    | StopSendingTranscript
+    | StopChoosingPast
     | CloseTranscript
     | ReserveOutput
 )

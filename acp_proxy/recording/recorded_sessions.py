@@ -142,10 +142,10 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
 
         def open_file(recorded: RecordedSession) -> None:
-            transcript = self.open_transcript(recorded)
+            transcript = self._open_transcript(recorded)
             recorded.is_duplicate_import = effect.origin == file_format.IMPORTED and not transcript.wrote_header
 
-        self.run_unless_suspended(effect.session_id, stamp, open_file)
+        self._run_unless_suspended(effect.session_id, stamp, open_file)
 
     def is_duplicate_import(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
@@ -171,9 +171,9 @@ class RecordedSessions(dict[str, RecordedSession]):
                 begin_anew(recorded)
                 recorded.must_lift_delete = True
             self._lift_delete(recorded)
-            if recorded.was_created and not self.open_and_check_name(recorded):
+            if recorded.was_created and not self._open_and_check_name(recorded):
                 begin_anew(recorded)
-            transcript = self.open_transcript(recorded)
+            transcript = self._open_transcript(recorded)
             self._ids_to_mark.add(session_id)
             recorded.is_in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
@@ -181,7 +181,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(recorded.agent_folder, session_id, transcript)
 
-        self.run_unless_suspended(session_id, stamp, prepare_file)
+        self._run_unless_suspended(session_id, stamp, prepare_file)
 
     def mark_sessions(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
@@ -195,7 +195,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 if session is not None:
                     session.mark_path = mark
 
-    def request_mark(self, session: RecordedSession) -> None:
+    def _request_mark(self, session: RecordedSession) -> None:
         """Entries were written. Between turns, they need a mark (``mark_sessions``): the index may have read all before
         them."""
         if not (session.is_in_turn or (session.mark_path and exists(session.mark_path))):
@@ -211,7 +211,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         session = self.get(session_id)
         if session is not None:
             if session_id in self._unnoted_gaps:
-                self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
+                self._run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
             self.close(session)
             del self[session_id]
 
@@ -260,7 +260,7 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     # --- open files
 
-    def open_transcript(self, session: RecordedSession) -> TranscriptAppender:
+    def _open_transcript(self, session: RecordedSession) -> TranscriptAppender:
         """The session's open file, created if it never existed. Raises OSError; Deleted if it was deleted.
 
         Another process may have renamed it: set aside, because another window's session got its id, it is opened there;
@@ -321,16 +321,16 @@ class RecordedSessions(dict[str, RecordedSession]):
                 copied_bytes=session.size_to_copy,
             )
 
-    def open_and_check_name(self, session: RecordedSession) -> bool:
+    def _open_and_check_name(self, session: RecordedSession) -> bool:
         """Open a session's file, and return whether readers find it; where that cannot be determined, they do, as in
         ``_check_renamed_or_deleted``. Raises OSError if it cannot be opened."""
         try:
-            transcript = self.open_transcript(session)
+            transcript = self._open_transcript(session)
             # If another process renames it at this moment, the old name may be that of its own session by now.
             while not (is_at_its_path := _is_at_its_path(transcript)) and self._check_renamed_or_deleted(
                 session, transcript
             ):
-                transcript = self.open_transcript(session)
+                transcript = self._open_transcript(session)
         except FileNotFoundError:
             return False
         return is_at_its_path
@@ -355,16 +355,16 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Append adjacent entries of one session, unless that is suspended or deleted. ``first_stamp``: the time of the
         first, at which a gap begins if this fails."""
         if parts:
-            self.run_unless_suspended(
+            self._run_unless_suspended(
                 session_id, first_stamp, lambda session: self._append_to_transcript(session, parts, first_stamp)
             )
 
     def _append_to_transcript(self, session: RecordedSession, parts: Parts, first_stamp: str) -> None:
         if session.is_deleted:
             return
-        transcript = self.open_and_note_gap(session, first_stamp)
+        transcript = self._open_and_note_gap(session, first_stamp)
         transcript.append(*(parts if self._mask is None else [self._mask_entries(b"".join(parts), self._mask)]))
-        self.request_mark(session)
+        self._request_mark(session)
         if self._fsyncs_each_write:
             transcript.fsync()
 
@@ -375,7 +375,7 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     # --- failures of the store
 
-    def run_unless_suspended(
+    def _run_unless_suspended(
         self, session_id: str, first_stamp: str, action: Callable[[RecordedSession], object]
     ) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
@@ -391,9 +391,9 @@ class RecordedSessions(dict[str, RecordedSession]):
                 session.header = replace(session.header, agent={"id": session.agent_folder, **session.header.agent})
             action(session)
         except OSError as problem:
-            self.handle_failure(session, first_stamp, problem)
+            self._handle_failure(session, first_stamp, problem)
 
-    def handle_failure(self, session: RecordedSession, first_stamp: str, problem: OSError) -> None:
+    def _handle_failure(self, session: RecordedSession, first_stamp: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; if it was deleted, record nothing until its next prompt."""
         if isinstance(problem, Deleted):
             session.is_deleted = True  # not recorded until the next prompt
@@ -422,11 +422,11 @@ class RecordedSessions(dict[str, RecordedSession]):
         for gap in list(self._unnoted_gaps.values()):
             gap.retry_at = 0.0
 
-    def open_and_note_gap(self, session: RecordedSession, first_stamp: str) -> TranscriptAppender:
+    def _open_and_note_gap(self, session: RecordedSession, first_stamp: str) -> TranscriptAppender:
         """A session's open file, to which the note of its gap is appended first. Raises OSError."""
         if self._unnoted_gaps:
             self._append_gap_note(session, first_stamp)
-        return self.open_transcript(session)
+        return self._open_transcript(session)
 
     def retry_gaps(self) -> None:
         """Try to record the sessions again of which a gap is not noted, beginning with that note: perhaps nothing
@@ -438,7 +438,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 del self._unnoted_gaps[session_id]
             else:
                 stamp = timestamps.format_now(time.time())
-                self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
+                self._run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
 
     def warn_of_suspension(self, reason: str) -> None:
         """Warn that recording is suspended, unless the process has warned of such trouble. From any thread."""
@@ -449,7 +449,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         gap = self._unnoted_gaps.get(session_id)
         if gap is not None:
             note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
-            self.open_transcript(session).append(file_format.encode_note(stamp, self._run_id, note))
+            self._open_transcript(session).append(file_format.encode_note(stamp, self._run_id, note))
             del self._unnoted_gaps[session_id]
             self._ids_to_mark.add(session_id)
 

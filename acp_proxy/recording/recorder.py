@@ -88,7 +88,7 @@ class Recorder:
         self.fsync_mode = fsync
         self.run_id = _make_run_id()
         self.on_session_changed: Callable[[str], None] = lambda session_id: None
-        """Called when a turn has ended or a title has changed. ``StoreRequests`` sets it, to have the worker force the
+        """Called when a turn has ended or a title has changed. ``StorePerformer`` sets it, to have the worker force the
         transcript to the disk and index it."""
         self._command, self._may_run_others = name_command(command), may_run_others(command)
         self._agent_id = agent

@@ -1,5 +1,5 @@
 """Reads a transcript and the agent's lines, and feeds both to a ``Comparison``, which alone compares: for a load
-(``choose_past_thread``), for what the agent sends later (``load_requests``), and for ``doctor``.
+(``choose_past_thread``), for what the agent sends later (``load_performer``), and for ``doctor``.
 """
 
 from collections.abc import Callable, Iterable

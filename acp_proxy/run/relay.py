@@ -42,7 +42,7 @@ from acp_proxy.proxy.effects import (
     ReserveOutput,
     SetArchived,
     SetTitle,
-    StopSendingTranscript,
+    StopChoosingPast,
     StoreAgentsChange,
     TranscriptEffectBase,
     Warn,
@@ -60,11 +60,11 @@ from acp_proxy.proxy.events import (
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.idle_work import IdleWork
-from acp_proxy.run.load_requests import LoadRequests
+from acp_proxy.run.load_performer import LoadPerformer
 from acp_proxy.run.look_up_session import ShowOptions
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
-from acp_proxy.run.store_requests import StoreRequests
+from acp_proxy.run.store_performer import StorePerformer
 
 IDLE_SECONDS = 5 * 60.0
 """Without a line in either direction for so long, the user is away or the agent is thinking."""
@@ -107,12 +107,12 @@ class Relay:
         self.client_pump = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent_pump = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._client_has_hung_up = False
-        self._store_requests = StoreRequests(recorder, self._client_output, warn) if recorder is not None else None
+        self._store_performer = StorePerformer(recorder, self._client_output, warn) if recorder is not None else None
         self.pauses_agent = False
         self._may_read_agent = threading.Event()
         self._may_read_agent.set()
-        self._load_requests = (
-            LoadRequests(
+        self._load_performer = (
+            LoadPerformer(
                 recorder,
                 self._client_output,
                 show_options,
@@ -128,7 +128,7 @@ class Relay:
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
             self._idle_work = IdleWork(
-                root, idle_seconds, lambda: bool(self._load_requests), warn, compresses=compresses
+                root, idle_seconds, lambda: bool(self._load_performer), warn, compresses=compresses
             )
 
     def start(self) -> None:
@@ -137,15 +137,15 @@ class Relay:
             self._recorder.start()
         self.client_pump.start()
         self.agent_pump.start()
-        if self._store_requests is not None:
-            self._store_requests.start()
+        if self._store_performer is not None:
+            self._store_performer.start()
         if self._idle_work is not None:
             self._idle_work.start()
 
     def request_sync_round(self) -> None:
         """Start a round of sync, if the user has set that up."""
-        if self._store_requests is not None:
-            self._store_requests.changed_sessions.request_sync_round()
+        if self._store_performer is not None:
+            self._store_performer.changed_sessions.request_sync_round()
 
     @property
     def client_is_gone(self) -> bool:
@@ -181,8 +181,8 @@ class Relay:
 
         ``reason``: who ended, and how, for people. ``advice``: what follows if ``initialize`` is not answered.
         """
-        if self._load_requests is not None:
-            self._load_requests.join_threads()
+        if self._load_performer is not None:
+            self._load_performer.join_threads()
         self._client_output.wait_until_written()
         self._perform_all(self._decide(AgentEnded(reason, advice)))
         if self._recorder is not None:
@@ -190,8 +190,8 @@ class Relay:
 
     def stop_work(self, seconds: float) -> None:
         """Let the store's remaining work run, for at most ``seconds``."""
-        if self._store_requests is not None:
-            self._store_requests.finish(seconds)
+        if self._store_performer is not None:
+            self._store_performer.finish(seconds)
             self._client_output.wait_until_written(seconds)
         if self._recorder is not None:
             self._recorder.stop(seconds)
@@ -297,23 +297,23 @@ class Relay:
             case Warn(text):
                 self._warn(text)
             case ListSessions():
-                self._require_store_requests().list_requests.answer_list(effect)
+                self._require_store_performer().list_performer.answer_list(effect)
             case AmendList():
-                amended = self._require_store_requests().list_requests.amend_list(effect)
+                amended = self._require_store_performer().list_performer.amend_list(effect)
                 return amended if isinstance(amended, list) else self._decide(amended)
             case AmendTitles():
-                return [Forward(Peer.CLIENT, self._require_store_requests().list_requests.amend_titles(effect))]
+                return [Forward(Peer.CLIENT, self._require_store_performer().list_performer.amend_titles(effect))]
             case SetTitle() | SetArchived() | AnswerStatus():
-                self._require_store_requests().answer_draft_request(effect)
+                self._require_store_performer().answer_draft_request(effect)
             case StoreAgentsChange():
-                return self._require_store_requests().store_agents_change(effect)
+                return self._require_store_performer().store_agents_change(effect)
             case DeleteSession(session_id, request_id):
-                self._require_store_requests().delete(session_id, request_id)
+                self._require_store_performer().delete(session_id, request_id)
             case AddAlias(session_id, alias):
-                self._require_store_requests().add_alias(session_id, alias)
+                self._require_store_performer().add_alias(session_id, alias)
             case LookUpSession():
-                outcome = self._require_load_requests().look_up(
-                    effect, self._require_store_requests().find_missing_reason
+                outcome = self._require_load_performer().look_up(
+                    effect, self._require_store_performer().find_missing_reason
                 )
                 return outcome if isinstance(outcome, list) else self._decide(outcome)
             case DecideLater(peer, lines):
@@ -325,15 +325,15 @@ class Relay:
                     daemon=True,
                 ).start()
             case CompareUnsettled():
-                return self._decide(self._require_load_requests().compare_unsettled(effect))
+                return self._decide(self._require_load_performer().compare_unsettled(effect))
             case ChoosePast():
-                self._require_load_requests().start_choosing(effect)
-            case StopSendingTranscript(request_id):
-                if self._load_requests is not None:
-                    self._load_requests.stop_sending(request_id)
+                self._require_load_performer().start_choosing(effect)
+            case StopChoosingPast(request_id):
+                if self._load_performer is not None:
+                    self._load_performer.stop_choosing(request_id)
             case CloseTranscript(request_id):
-                if self._load_requests is not None:
-                    self._load_requests.close_transcript(request_id)
+                if self._load_performer is not None:
+                    self._load_performer.close_transcript(request_id)
             case ReserveOutput(request_id):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
                 threading.Thread(
@@ -429,7 +429,7 @@ class Relay:
             if self._connection.must_compare_first(past_chosen):
                 return False
             effects = self._decide_locked(past_chosen)
-        self._require_load_requests().forget(past_chosen.request_id)
+        self._require_load_performer().forget(past_chosen.request_id)
         self.pauses_agent = False
         self._may_read_agent.set()
         self._perform_with_output_reserved(effects)
@@ -460,15 +460,15 @@ class Relay:
     def _get_output(self, peer: Peer) -> Output:
         return self._client_output if peer is Peer.CLIENT else self._agent_output
 
-    def _require_load_requests(self) -> LoadRequests:
-        if self._load_requests is None:
+    def _require_load_performer(self) -> LoadPerformer:
+        if self._load_performer is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
-        return self._load_requests
+        return self._load_performer
 
-    def _require_store_requests(self) -> StoreRequests:
-        if self._store_requests is None:
+    def _require_store_performer(self) -> StorePerformer:
+        if self._store_performer is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
-        return self._store_requests
+        return self._store_performer
 
     def _handle_hang_up(self) -> None:
         self._client_has_hung_up = True

@@ -36,7 +36,7 @@ class Worker:
         self._delayed: deque[tuple[float, Job]] = deque()
         """The jobs that were put off, with the time at which each is due."""
         self._warn = warn
-        self._thread = threading.Thread(target=self._run, name="store", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -329,7 +329,7 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
     said = list(talk.editor.lines)
     store.back.set()
     for thread in set(threading.enumerate()) - before:
-        if thread.name in ("store", "post"):
+        if thread.name in ("worker", "post"):
             thread.join(SECONDS)
             assert not thread.is_alive()
     talk.end()

@@ -135,7 +135,7 @@ def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(WANTED, wants_past=False, fixed_rule=Rule.ASKED_FOR)
+    wanted = replace(WANTED, wants_past=False, planned_rule=Rule.ASKED_FOR)
     heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
@@ -154,7 +154,7 @@ def test_a_comparison_that_is_given_up_is_not_taken_for_an_agent_that_replayed_n
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(make_request(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
+    wanted = replace(make_request(messages([LACKED, *ANSWER])), planned_rule=Rule.ASKED_FOR)
     heard, ended = show(path, ours, "full", wanted)
     assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
 
@@ -162,7 +162,7 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
-    wanted = replace(make_request(messages(ANSWER) + new), wants_past=False, fixed_rule=Rule.ASKED_FOR)
+    wanted = replace(make_request(messages(ANSWER) + new), wants_past=False, planned_rule=Rule.ASKED_FOR)
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.latest_state_lines) == ([], [])
     assert ended.comparison is not None
@@ -172,7 +172,7 @@ def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [transcript_lines.prompt_line("q"), TERMINAL, *ANSWER, transcript_lines.answer()]
-    heard, ended = show(path, ours, mode, replace(WANTED, makes_handover_record=True, fixed_rule=Rule.HANDED_OVER))
+    heard, ended = show(path, ours, mode, replace(WANTED, makes_handover_record=True, planned_rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.handover_record
     assert ended.handover_record == make_handover_record(heard)
 
@@ -199,7 +199,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
     wanted = replace(
         WANTED,
         makes_handover_record=True,
-        fixed_rule=Rule.HANDED_OVER,
+        planned_rule=Rule.HANDED_OVER,
         wants_past=False,
         before_prompt=RequestId("1"),
     )

@@ -19,7 +19,7 @@ from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import Effect
 from acp_proxy.proxy.events import Event, LinesRead
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.run.load_requests import LoadRequests
+from acp_proxy.run.load_performer import LoadPerformer
 from acp_proxy.run.output import POSTED_LIMIT, Output
 from acp_proxy.store.index import Page
 from acp_proxy.store.proxy_store import ProxyStore
@@ -145,7 +145,7 @@ def test_a_bug_in_a_look_up_is_a_warning_and_the_load_is_answered(
     def stumble(*_: object) -> None:
         raise ValueError("stumbled")
 
-    monkeypatch.setattr(LoadRequests, "look_up", stumble)
+    monkeypatch.setattr(LoadPerformer, "look_up", stumble)
     talk.turn("one")
     answer = talk.ask("session/load", {"sessionId": "s", "cwd": "/project", "mcpServers": []})
     assert answer["error"]["code"] == -32603

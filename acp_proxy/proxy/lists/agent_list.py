@@ -1,7 +1,7 @@
 """Decides about a ``session/list`` that the agent answers: what it is asked, and which pages are amended.
 
 The agent never sees ``archived``, since sessions may be archived only here, and a page of which nothing is left is not
-sent; the agent is asked for the next one instead. ``run/list_requests`` amends the pages, by means of ``list_lines``.
+sent; the agent is asked for the next one instead. ``run/list_performer`` amends the pages, by means of ``list_lines``.
 """
 
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""Reads lines with lists of sessions or titles, and amends them for ``run/list_requests``: lines in, lines out."""
+"""Reads lines with lists of sessions or titles, and amends them for ``run/list_performer``: lines in, lines out."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType

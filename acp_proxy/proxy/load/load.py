@@ -2,11 +2,13 @@
 
 This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
 chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
-``LoadMachine._apply_event``, as the table in ``load_states`` says. Two more change what they hold:
-``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
-``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``;
-``LoadLimits`` adds to ``uncompared_lines`` and drops them. Two more know events, which ``LoadMachine`` applies:
-``LoadLineHandler`` brings ``CANNOT_WAIT``, and ``Continuations`` returns what the answer to a new session means.
+``LoadMachine._apply_event``, as the table in ``load_states`` says. Three others take part:
+
+- ``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
+  ``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``.
+  It has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
+- ``LoadLimits`` adds to ``uncompared_lines``, and drops them.
+- ``Continuations`` returns which event the answer to a new session is.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
 it is, and hold what the agent sent.
@@ -216,8 +218,8 @@ class Load:
         """Lines with the latest recorded state of the session, which follow the answer if the transcript is shown."""
 
         self.uncompared_lines = LineBuffer[bool]()
-        """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
-        the agent's answer. The client may have them."""
+        """Lines of the conversation that the agent sent, each with whether it came after the agent's answer. Kept until
+        they are compared, and, if the client does not have them, until they are sent after that, or dropped."""
         self.session_state_updates = LineBuffer[None]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
         self.before_answer_to_client, self.after_answer_to_client = LineBuffer[object](), LineBuffer[object]()
@@ -229,7 +231,7 @@ class Load:
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = (
-            choose_past(None, fixed_rule=plan.fixed_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
+            choose_past(None, fixed_rule=plan.planned_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
         )
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
@@ -269,10 +271,10 @@ class Load:
         return not self.plan.wants_past or (self.decision is not None and self.decision.withholds_replay)
 
     @property
-    def fixed_rule(self) -> Rule | None:
+    def planned_rule(self) -> Rule | None:
         """As for ``choose_past``: the plan's, unless the agent was asked for a new session instead. Not a rule that is
         decided at once when something happens: ``decision`` has that."""
-        return Rule.HANDED_OVER if self.opens_new_session else self.plan.fixed_rule
+        return Rule.HANDED_OVER if self.opens_new_session else self.plan.planned_rule
 
     @property
     def needs_comparison(self) -> bool:
@@ -281,7 +283,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.fixed_rule is None)
+        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.planned_rule is None)
 
     @property
     def agent_may_replay(self) -> bool:

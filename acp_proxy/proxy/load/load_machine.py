@@ -1,8 +1,9 @@
 """Follows each ``Load``, from the question to the agent until all is settled.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
-does what ``load_states.STATES`` says. Where there is no load yet, or the state stays, some methods do an action's
-work without a transition. Who else changes what of a load: the beginning of ``load``.
+does what ``load_states.STATES`` says. Three methods do an action's work without a transition, since there is no load
+yet or the state stays: ``begin_with_agent`` and ``begin_without_agent``, ``settle_before_next_load``. Who else changes
+what of a load: the beginning of ``load``.
 """
 
 from typing import assert_never
@@ -23,7 +24,7 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     Forward,
     ReserveOutput,
-    StopSendingTranscript,
+    StopChoosingPast,
     Warn,
 )
 from acp_proxy.proxy.events import PastChosen, UnsettledCompared
@@ -84,8 +85,8 @@ class LoadMachine:
                 return self._begin_choosing_past(load)
             case Action.CLOSE_TRANSCRIPT:
                 return [CloseTranscript(load.request.id)]
-            case Action.STOP_SENDING_TRANSCRIPT:
-                return [StopSendingTranscript(load.request.id)]
+            case Action.STOP_CHOOSING_PAST:
+                return [StopChoosingPast(load.request.id)]
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
@@ -162,7 +163,7 @@ class LoadMachine:
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
         load.uncompared_lines.replace([(raw + b"\n", False) for raw in raw_updates])
-        return self._add_and_settle_another(load)
+        return self._add_and_end_another(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
@@ -292,7 +293,7 @@ class LoadMachine:
                 load.request.id,
                 tuple(load.uncompared_lines.items),
                 load.needs_comparison,
-                load.fixed_rule,
+                load.planned_rule,
                 wants_past=load.plan.wants_past and refused_prompt is None,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
@@ -373,7 +374,7 @@ class LoadMachine:
             size,
             withholds_replay=load.withholds_replay_so_far,
             wants_past=load.plan.wants_past,
-            agent_has_only_part=load.fixed_rule is Rule.HANDED_OVER,
+            agent_has_only_part=load.planned_rule is Rule.HANDED_OVER,
             others_may_append=load.others_may_append,
             is_checked=is_checked,
         )
@@ -391,16 +392,16 @@ class LoadMachine:
             return self._apply_event(load, LoadEvent.MUST_END)
         effects = self._end_previous(load)
         if not self._session_tracker.sessions.is_deleted(load.session_id):
-            effects += self._add_and_settle_another(load)
+            effects += self._add_and_end_another(load)
         return effects + self._apply_postponed_events(load)
 
-    def _add_and_settle_another(self, load: Load) -> list[Effect]:
+    def _add_and_end_another(self, load: Load) -> list[Effect]:
         """Keep an answered load, and end another one if there are too many."""
         other = self.loads.add_answered(load)
         if other is None:
             return []
         other.uncompared_lines.drop()
-        return self.settle_session(other.session_id)
+        return self.end_answered_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, or the agent's end."""
@@ -430,7 +431,7 @@ class LoadMachine:
         there may be none, so the last load is kept until the client has the answer to the next one."""
         load = self.loads.find_answered(next_load.session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
-            return self.settle_session(next_load.session_id)
+            return self.end_answered_load(next_load.session_id)
         next_load.replays_of_other_loads.expect_rest(load.first_replay_line)
         if (
             next_load.plan.agent_method != acp.LOAD
@@ -450,7 +451,7 @@ class LoadMachine:
         has_replay = load.uncompared_lines or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(earlier, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
-    def settle_session(self, session_id: str | None) -> list[Effect]:
+    def end_answered_load(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
         load = self.loads.find_answered(session_id)
         return self._apply_event(load, LoadEvent.MUST_END) if load is not None else []
@@ -487,7 +488,7 @@ class LoadMachine:
         self._handovers.forget_session(session_id)
         load = self.loads.find_answered(session_id)
         effects += self._apply_event(load, LoadEvent.DROPPED) if load is not None else []
-        effects += [StopSendingTranscript(load.request.id) for load in self.loads.list_open_of_session(session_id)]
+        effects += [StopChoosingPast(load.request.id) for load in self.loads.list_open_of_session(session_id)]
         return [*effects, DeleteSession(session_id, request_id)]
 
     def handle_agent_end(self, reason: str) -> list[Effect]:

@@ -66,7 +66,7 @@ class LoadEvent(enum.Enum):
     OUTPUT_RESERVED = "the client's output is reserved"
     PAST_CHOSEN = "``run`` has chosen whose past is shown, and sent it if that is the transcript"
     PROMPTED = "the client has sent a prompt"
-    MUST_END = "the session is closed, rewound or loaded again, too many are open, or the agent was not asked"
+    MUST_END = "the session is closed, rewound or loaded again, too many are answered, or the agent was not asked"
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     TURN_ENDED = "no prompt of this session is open any more"
     AGENT_ENDED = "the agent has ended"
@@ -78,7 +78,7 @@ class Action(enum.Enum):
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
     CHOOSE_PAST = "have ``run`` choose whose past is shown, and send it if that is the transcript"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
-    STOP_SENDING_TRANSCRIPT = "stop sending the transcript"
+    STOP_CHOOSING_PAST = "have ``run`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
     BEGIN_PASSING = "send the client what the agent sent, if it wants the past; it is still compared"
     SEND_UNCOMPARED = "send the client what the agent sent, which may say why it refuses"
@@ -125,7 +125,7 @@ _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
-"""A load that passes keeps nothing from the client, so the agent's answer is the client's, whatever that did."""
+"""For a load that passes nothing is chosen, so the agent's answer is the client's, whatever that did."""
 _CANCELLED_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, Action.ADD_TO_ANSWERED)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
@@ -232,7 +232,7 @@ STATES: dict[LoadState, StateDefinition] = {
             # ``run`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (
                 LoadState.CANCELLING_AGREED,
-                (Action.STOP_SENDING_TRANSCRIPT, Action.RESERVE_OUTPUT),
+                (Action.STOP_CHOOSING_PAST, Action.RESERVE_OUTPUT),
             ),
         },
     ),

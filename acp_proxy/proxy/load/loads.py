@@ -23,11 +23,11 @@ OPEN_LOADS_LIMIT = 10_000
 
 
 class Loads:
-    """All loads that are not settled. ``in`` asks for an open request by its id; False if there are no loads."""
+    """All loads that are not over. ``in`` asks for an open request by its id; False if there are no loads."""
 
     def __init__(self) -> None:
         self._answered: dict[str, Load] = {}
-        """By session: the last load that was answered, until it is settled."""
+        """By session: the last load that was answered, until it is over."""
         self._open: dict[RequestId, Load] = {}
         """The open loads by request id, in the order in which they were sent."""
 
@@ -87,11 +87,11 @@ class Loads:
         return next(iter(expected + agreed), None) or self._answered.get(session_id)
 
     def find_answered(self, session_id: str | None) -> Load | None:
-        """The session's load that was answered and is not settled."""
+        """The session's load that was answered and is not over."""
         return self._answered.get(session_id) if session_id is not None and self._answered else None
 
     def list_answered(self) -> list[Load]:
-        """The answered loads that are not settled, of which the oldest comes first."""
+        """The answered loads that are not over, of which the oldest comes first."""
         return list(self._answered.values())
 
     def has_load_for_updates(self, session_id: str) -> bool:
@@ -142,9 +142,9 @@ class Loads:
             del self._open[load.request.id]
 
     def add_answered(self, load: Load) -> Load | None:
-        """Keep a load that is answered, until it is settled.
+        """Keep a load that is answered, until it is over.
 
-        Returns a load that must be settled now, to make room: the oldest one beyond ``ANSWERED_LOADS_LIMIT``; beyond
+        Returns a load that must end now, to make room: the oldest one beyond ``ANSWERED_LOADS_LIMIT``; beyond
         ``ALL_TAILS_LIMIT``, the one with the longest tail of those that wait for a prompt.
         """
         self._answered[load.session_id] = load
@@ -158,7 +158,7 @@ class Loads:
         return max(waiting_loads, key=lambda each: each.tail_size, default=None)
 
     def forget(self, load: Load) -> None:
-        """Everything is settled."""
+        """A load is over."""
         self.remove_open(load)
         if self._answered.get(load.session_id) is load:
             del self._answered[load.session_id]

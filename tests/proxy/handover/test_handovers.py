@@ -15,7 +15,7 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     RecordMessage,
     RecordNote,
-    StopSendingTranscript,
+    StopChoosingPast,
 )
 from acp_proxy.proxy.handover import handovers
 from acp_proxy.proxy.handover.handovers import ATTACHED_LIMIT, Handovers
@@ -108,7 +108,7 @@ def test_a_load_opens_a_new_session_the_past_is_shown_and_then_it_is_answered() 
     assert (step.to_client, step.kept) == (b"", [])
     modes = {"currentModeId": "plan"}
     step = talk.agent.say(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
-    assert step.asked == [ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert step.asked == [ChoosePast(ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True)]
     assert step.to_client == b""
     assert step.kept == [
         BeginTranscript("s", "/w", [], file_format.PARTIAL),
@@ -154,7 +154,7 @@ def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
 def test_an_incomplete_transcript_is_handed_over_too() -> None:
     talk = opening(SimulatedSession(complete=False))
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
+        ChoosePast(ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True)
     ]
 
 
@@ -402,7 +402,7 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     talk.client.say(delete(2, "s"))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = showing_past()
-    assert StopSendingTranscript(ONE) in talk.client.say(delete(2, "s")).asked
+    assert StopChoosingPast(ONE) in talk.client.say(delete(2, "s")).asked
     assert [told["id"] for told in client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))] == [1]
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
@@ -430,7 +430,7 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
+        ChoosePast(ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True)
     ]
     told = client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))
     assert [each.get("id") for each in told] == [None, 1]
@@ -505,7 +505,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert step.to_client == b""
     wanted = ChoosePast(
         make_request_id(2),
-        fixed_rule=Rule.HANDED_OVER,
+        planned_rule=Rule.HANDED_OVER,
         wants_past=False,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
@@ -685,7 +685,7 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     talk = asked_by_another_windows_id(load(1, "s"))
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     step = talk.agent.say(result(1, {}))
-    assert step.asked == [ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert step.asked == [ChoosePast(ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True)]
     assert client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD)) == [result(1, {})]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "s")
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
@@ -852,7 +852,7 @@ def hand_over_with_image() -> CoreConversation:
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client.say(load(1, "s"))
     wanted = ChoosePast(
-        ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True, accepted_content=frozenset({"image"})
+        ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True, accepted_content=frozenset({"image"})
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
     talk.end_past(1, handover_record=HANDOVER_RECORD, attached=(raw(IMAGE),))

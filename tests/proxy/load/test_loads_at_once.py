@@ -9,7 +9,7 @@ from acp_proxy.proxy.effects import (
     ChoosePast,
     CloseTranscript,
     DeleteSession,
-    StopSendingTranscript,
+    StopChoosingPast,
 )
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
 from tests.conversation import (
@@ -345,7 +345,7 @@ def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in
 def test_a_delete_while_the_past_is_shown_ends_that_and_nothing_more_is_recorded() -> None:
     talk = showing_past()
     step = talk.client.say(delete(2, "s"))
-    assert step.asked == [StopSendingTranscript(ONE), DeleteSession("s", make_request_id(2))]
+    assert step.asked == [StopChoosingPast(ONE), DeleteSession("s", make_request_id(2))]
     assert talk.send_past(1, chunk("s", "told")).to_client == b""
     assert talk.agent.say(chunk("s", "live")).kept == []
     assert talk.end_past(1).to_client == line(result(1, {}), chunk("s", "live"))
@@ -365,7 +365,7 @@ def test_a_native_delete_stops_showing_the_past_too() -> None:
     talk.agent.say(result(1, {}))
     talk.client.say(delete(2, "s"))
     step = talk.agent.say(result(2, {}))
-    assert step.asked == [StopSendingTranscript(ONE), DeleteSession("s")]
+    assert step.asked == [StopChoosingPast(ONE), DeleteSession("s")]
     assert step.to_client == line(result(2, {}))
     assert talk.send_past(1, chunk("s", "told")).to_client == b""
     assert talk.end_past(1).to_client == line(result(1, {}))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
-from acp_proxy.proxy.effects import BeginTurn, ChoosePast, EndTurn, ReserveOutput, StopSendingTranscript
+from acp_proxy.proxy.effects import BeginTurn, ChoosePast, EndTurn, ReserveOutput, StopChoosingPast
 from acp_proxy.proxy.events import PastChosen
 from tests.conversation import (
     Said,
@@ -73,7 +73,7 @@ def test_a_load_cancelled_while_the_past_is_shown_is_answered_at_once_and_gets_n
     talk.send_past(1, chunk("s", "told"))
     talk.agent.say(chunk("s", "live"))
     step = talk.client.say(cancel(1))
-    assert step.asked == [StopSendingTranscript(ONE), ReserveOutput(ONE)]
+    assert step.asked == [StopChoosingPast(ONE), ReserveOutput(ONE)]
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(line(chunk("s", "live")))
     assert talk.send_past(1, chunk("s", "more")).to_client == b""

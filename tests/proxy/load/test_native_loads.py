@@ -19,7 +19,7 @@ from acp_proxy.proxy.effects import (
     RecordMessage,
     RecordNote,
     ReserveOutput,
-    StopSendingTranscript,
+    StopChoosingPast,
 )
 from acp_proxy.proxy.load import load_limits
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
@@ -320,7 +320,7 @@ def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() ->
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
     step = talk.client.say(cancel(1))
-    assert (step.asked, step.refusals) == ([StopSendingTranscript(ONE), ReserveOutput(ONE)], [(1, -32800)])
+    assert (step.asked, step.refusals) == ([StopChoosingPast(ONE), ReserveOutput(ONE)], [(1, -32800)])
     assert talk.end_past(1).to_client == b""
 
 
@@ -658,7 +658,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = ChoosePast(ONE, agent_lines(*told, GREETING), needs_comparison=True, fixed_rule=Rule.ASKED_FOR)
+    asked = ChoosePast(ONE, agent_lines(*told, GREETING), needs_comparison=True, planned_rule=Rule.ASKED_FOR)
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
@@ -670,7 +670,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChoosePast)
-    assert asked.fixed_rule is Rule.ASKED_FOR
+    assert asked.planned_rule is Rule.ASKED_FOR
 
 
 def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
@@ -690,7 +690,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [
-            ChoosePast(ONE, conversation, needs_comparison=True, fixed_rule=Rule.ASKED_FOR, wants_past=False)
+            ChoosePast(ONE, conversation, needs_comparison=True, planned_rule=Rule.ASKED_FOR, wants_past=False)
         ]
         step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])

@@ -37,7 +37,7 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
     RelayEffect,
     ReserveOutput,
-    StopSendingTranscript,
+    StopChoosingPast,
     TranscriptEffect,
     Warn,
 )
@@ -456,14 +456,14 @@ def _done(effect: RelayEffect) -> str:
         case ChoosePast():
             told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
             flags = [word for word, is_set in _flags(effect) if is_set]
-            rule = [effect.fixed_rule.name] if effect.fixed_rule is not None else []
+            rule = [effect.planned_rule.name] if effect.planned_rule is not None else []
             return f"choose past {effect.request_id} {' '.join([*flags, *rule])} [{told}]"
         case CompareUnsettled(request_id, _, told, since):
             part = "past" if since is None else "since"
             return f"compare {part} {request_id} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
         case (
             CloseTranscript(request_id)
-            | StopSendingTranscript(request_id)
+            | StopChoosingPast(request_id)
             | ReserveOutput(request_id)
             | LookUpSession(request_id)
         ):

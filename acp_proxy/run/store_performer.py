@@ -1,4 +1,4 @@
-"""Serves requests that need the store: deletes, titles, archiving. For lists: ``list_requests``.
+"""Performs what ``proxy`` decided about deletes, titles and archiving. For lists: ``list_performer``.
 
 Slow work runs on the worker, in order. If the store hangs, the client gets an answer without it.
 """
@@ -23,15 +23,15 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import WriterJob
 from acp_proxy.run.changed_sessions import ChangedSessions
-from acp_proxy.run.list_requests import ListRequests
+from acp_proxy.run.list_performer import ListPerformer
 from acp_proxy.run.output import Output
 from acp_proxy.run.worker import TimedAnswers, Worker
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.titles import mask_title
 
 
-class StoreRequests:
-    """Serves one connection's requests."""
+class StorePerformer:
+    """Performs one connection's other effects that need the store."""
 
     def __init__(self, recorder: Recorder, client_output: Output, warn: Callable[[str], None]) -> None:
         self._recorder = recorder
@@ -40,7 +40,7 @@ class StoreRequests:
         self._worker = Worker(warn)
         self._answers = TimedAnswers(self._worker, client_output)
         self.changed_sessions = ChangedSessions(recorder, self._worker, warn)
-        self.list_requests = ListRequests(recorder, self._answers, self.changed_sessions)
+        self.list_performer = ListPerformer(recorder, self._answers, self.changed_sessions)
         recorder.on_session_changed = self.changed_sessions.add
 
     def start(self) -> None:

@@ -1,7 +1,7 @@
 """Performs what ``proxy/load`` asks for: looks a session up, has it chosen whose past is shown, on a thread of its own,
 and compares what the agent sends later.
 
-``store_requests`` performs everything else that needs the store.
+``store_performer`` performs everything else that needs the store.
 """
 
 import threading
@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # imported for the first load
     from acp_proxy.run.choose_past_thread import ChoosePastThread
 
 
-class LoadRequests:
-    """The threads of loads, by the load's request, each with the transcript that was looked up for it. False if there
-    are none."""
+class LoadPerformer:
+    """Performs one connection's effects of loads. Has a thread for each load whose session was looked up, with its
+    transcript. False if there are none."""
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class LoadRequests:
         self._try_end = try_end
         self._warn = warn
         self._threads: dict[RequestId, ChoosePastThread] = {}
+        """By the load's request."""
 
     def __bool__(self) -> bool:
         return bool(self._threads)
@@ -117,8 +118,8 @@ class LoadRequests:
         """Start the thread of a load whose session was looked up."""
         self._threads[effect.request_id].start(effect)
 
-    def stop_sending(self, request_id: RequestId) -> None:
-        """Send nothing more of the transcript for this request, if that was begun."""
+    def stop_choosing(self, request_id: RequestId) -> None:
+        """Compare and send nothing more for this request, if that was begun; a handover record is still made."""
         if request_id in self._threads:
             self._threads[request_id].stop()
 

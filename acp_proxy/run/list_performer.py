@@ -30,8 +30,8 @@ _ARCHIVE_FILTERS = {list_lines.EXCLUDE: False, list_lines.ONLY: True, list_lines
 """The filters of ``session/list``, as ``ProxyStore.list_page`` takes them."""
 
 
-class ListRequests:
-    """Serves one connection's lists."""
+class ListPerformer:
+    """Performs one connection's effects of lists."""
 
     def __init__(self, recorder: Recorder, answers: TimedAnswers, changed_sessions: ChangedSessions) -> None:
         self._recorder = recorder
