@@ -4,8 +4,7 @@ users, under "Whose replay you see".
 
 - ``choose_past`` decides all: from a rule that is known (``fixed_rule``), or from the comparison.
 - Once it has decided, everybody asks ``Load.decision``.
-- Before that, ``Load.planned_rule`` says whether a replay that is held may be dropped. After it, too, it says whether
-  the session was handed over.
+- Before that, ``Load.fixed_rule`` says whether a replay that is held may be dropped.
 """
 
 import enum

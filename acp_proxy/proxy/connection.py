@@ -53,7 +53,7 @@ from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
 
-_SETTLING_METHODS = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
+_COMPARED_BEFORE_METHODS = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
 """Client requests that settle what the agent sent about their session before them."""
 
 
@@ -279,7 +279,7 @@ class Connection:
         """Send what waits and have ``run`` compare before this request goes on, if what the agent sent may be new."""
         if not isinstance(message, Request):
             return []
-        if message.method not in _SETTLING_METHODS and not self._draft_methods.settles_updates(message.method):
+        if message.method not in _COMPARED_BEFORE_METHODS and not self._draft_methods.settles_updates(message.method):
             return []
         return self._line_handler.compare_before_request(acp.session_id(message.params))
 
@@ -379,7 +379,7 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._line_handler.release_waiting(session_id),
+                    *self._line_handler.release_undecided(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_agents_request(session_id, line)
@@ -394,7 +394,7 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._line_handler.release_waiting(session_id),
+                    *self._line_handler.release_undecided(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_in_order(session_id, line)

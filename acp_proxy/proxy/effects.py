@@ -310,8 +310,10 @@ class ChoosePast(Struct, frozen=True):
     """Lines of conversation updates, each with whether it came after an answer of the agent."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
-    planned_rule: Rule | None = None
+    fixed_rule: Rule | None = None
     """As for ``choose_past``."""
+    agent_has_only_part: bool = False
+    """The agent's session has only a part of this one, which was handed over to it."""
     wants_past: bool = True
     """As for ``LoadPlan``; False too for a prompt that is sent again, since the client has the past on the screen."""
     makes_handover_record: bool = False

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_past import Rule, WhosePast, choose_past
+from acp_proxy.comparison.choose_past import WhosePast, choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
@@ -102,9 +102,7 @@ class ChoosePastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_past(
-            None, fixed_rule=effect.planned_rule, wants_past=effect.wants_past, comparison_failed=True
-        )
+        decision = choose_past(None, fixed_rule=effect.fixed_rule, wants_past=effect.wants_past, comparison_failed=True)
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -116,7 +114,7 @@ class ChoosePastThread:
                 comparison.end_message()
             decision = choose_past(
                 comparison,
-                fixed_rule=effect.planned_rule,
+                fixed_rule=effect.fixed_rule,
                 wants_past=effect.wants_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
@@ -184,7 +182,7 @@ class ChoosePastThread:
 
     def _show_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript to the client. Returns whether all of it was read."""
-        if isinstance(replayer, V2ClientReplayer) and self._effect.planned_rule is Rule.HANDED_OVER:
+        if isinstance(replayer, V2ClientReplayer) and self._effect.agent_has_only_part:
             handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
             replayer.total_handovers = handover_count + self._effect.makes_handover_record
         lines = self._read_lines()

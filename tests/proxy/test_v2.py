@@ -369,7 +369,7 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     [aliased, wanted] = second.agent.say(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
     assert isinstance(wanted, ChoosePast)
-    assert (wanted.planned_rule, wanted.makes_handover_record, wanted.protocol_version) == (Rule.HANDED_OVER, True, 2)
+    assert (wanted.fixed_rule, wanted.makes_handover_record, wanted.protocol_version) == (Rule.HANDED_OVER, True, 2)
     notice, idle, answer = second.end_past(
         1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD
     ).to_client.splitlines(True)

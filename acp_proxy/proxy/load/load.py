@@ -182,6 +182,7 @@ class Load:
         *,
         has_transcript: bool,
         others_may_append: bool | None = None,
+        agent_has_only_part: bool = False,
         client_has_answer: bool = False,
         earlier_id: str | None = None,
         refused_prompt: tuple[Request, bytes] | None = None,
@@ -189,13 +190,15 @@ class Load:
         """``has_transcript``: the store has a transcript of the session, or, if it was not looked up, may have one.
         ``others_may_append``: another process had it open to append when it was looked up; None: not known, or this
         one records it.
-        ``client_has_answer``: the client has its answer already. ``earlier_id``: the id by which this process's
+        ``agent_has_only_part``: of the session by which the agent knows it, as for the property. ``client_has_answer``:
+        the client has its answer already. ``earlier_id``: the id by which this process's
         agent had the session last, if it is asked for another one. ``refused_prompt``: the prompt for which this opens
         a new session, and the line of the agent's refusal."""
         self.request = request
         self.session_id = session_id
         self.plan = plan
         self.others_may_append = others_may_append
+        self._agent_had_only_part = agent_has_only_part
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
         self.has_comparable_transcript = has_transcript
@@ -231,7 +234,7 @@ class Load:
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = (
-            choose_past(None, fixed_rule=plan.planned_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
+            choose_past(None, fixed_rule=plan.fixed_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
         )
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
@@ -271,10 +274,15 @@ class Load:
         return not self.plan.wants_past or (self.decision is not None and self.decision.withholds_replay)
 
     @property
-    def planned_rule(self) -> Rule | None:
-        """As for ``choose_past``: the plan's, unless the agent was asked for a new session instead. Not a rule that is
-        decided at once when something happens: ``decision`` has that."""
-        return Rule.HANDED_OVER if self.opens_new_session else self.plan.planned_rule
+    def fixed_rule(self) -> Rule | None:
+        """As for ``choose_past``, if it is known before the agent's answer: the plan's, unless the agent was asked for
+        a new session instead. Rules that come to hold later are in ``decision`` at once."""
+        return Rule.HANDED_OVER if self.opens_new_session else self.plan.fixed_rule
+
+    @property
+    def agent_has_only_part(self) -> bool:
+        """Whether the agent's session has only a part of this one, which was handed over to it."""
+        return self.opens_new_session or self._agent_had_only_part
 
     @property
     def needs_comparison(self) -> bool:
@@ -283,7 +291,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.planned_rule is None)
+        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.fixed_rule is None)
 
     @property
     def agent_may_replay(self) -> bool:

@@ -37,7 +37,7 @@ class LoadLimits:
     def try_drop_replay(self, load: Load) -> bool:
         """Drop what the agent has replayed, if the transcript is shown whatever it sends. Returns whether there was
         something to drop."""
-        rule = load.planned_rule
+        rule = load.fixed_rule
         if rule is None or rule.whose_past is not WhosePast.TRANSCRIPT or not load.uncompared_lines:
             return False
         load.uncompared_lines.drop()

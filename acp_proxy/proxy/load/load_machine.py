@@ -293,7 +293,8 @@ class LoadMachine:
                 load.request.id,
                 tuple(load.uncompared_lines.items),
                 load.needs_comparison,
-                load.planned_rule,
+                load.fixed_rule,
+                load.agent_has_only_part,
                 wants_past=load.plan.wants_past and refused_prompt is None,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
@@ -374,7 +375,7 @@ class LoadMachine:
             size,
             withholds_replay=load.withholds_replay_so_far,
             wants_past=load.plan.wants_past,
-            agent_has_only_part=load.planned_rule is Rule.HANDED_OVER,
+            agent_has_only_part=load.agent_has_only_part,
             others_may_append=load.others_may_append,
             is_checked=is_checked,
         )
@@ -440,7 +441,7 @@ class LoadMachine:
         ):
             return self._apply_event(load, LoadEvent.MUST_END)
         load.compared_replay.require_recheck()  # until it is settled, another window may record what is new
-        return self.line_handler.release_waiting(load.session_id)
+        return self.line_handler.release_undecided(load.session_id)
 
     def _end_previous(self, load: Load) -> list[Effect]:
         """The client has its answer to a load: end the session's earlier one, if that was kept."""
@@ -473,7 +474,7 @@ class LoadMachine:
         return effects
 
     def handle_turn_end(self, session_id: str) -> list[Effect]:
-        """A prompt is answered. Settles the session's load if no other prompt is open."""
+        """A turn has ended: bring ``TURN_ENDED`` to the session's loads if no prompt is open."""
         if self._session_tracker.sessions.is_in_turn(session_id):
             return []
         load = self.loads.find_answered(session_id)
@@ -492,7 +493,8 @@ class LoadMachine:
         return [*effects, DeleteSession(session_id, request_id)]
 
     def handle_agent_end(self, reason: str) -> list[Effect]:
-        """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""
+        """The agent has ended: bring ``AGENT_ENDED`` to all loads. Those that it has not answered get an error, whose
+        text is ``reason``."""
         had_ended, self._has_agent_ended = self._has_agent_ended, True
         effects: list[Effect] = []
         for load in self.loads.list_open():

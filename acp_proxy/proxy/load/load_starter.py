@@ -60,6 +60,7 @@ class LoadStarter:
                 *self._session_tracker.remember_deleted(session_id, request.params),
                 _refuse_unknown(request, session_id),
             ]
+        session = self._expect_handover_record(session_id, session)
         plan = self._plan(request, session_id, session)
         if session.errno_name is not None and self._services.serves_method(request.method):
             return [own_messages.refuse_unreadable(request.id, session.errno_name)]
@@ -69,15 +70,18 @@ class LoadStarter:
             return [CloseTranscript(request.id), own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, plan.value)]
         return self._serve_as_planned(line, request, session_id, session, plan)
 
+    def _expect_handover_record(self, session_id: str, session: SessionLookedUp) -> SessionLookedUp:
+        """Expect the handover record in the replay, if the session was handed over. Returns it with that known."""
+        if session.agent_has_only_part and not session.agent_lacks_it:
+            is_ours_no_more = session.alias is not None and self._aliases.find_our_id(session.alias) is None
+            self._handovers.expect_handover_record(session_id, handed_over_again=is_ours_no_more)
+        awaits_record = self._handovers.awaits_handover_record(session_id)
+        return replace(session, agent_has_only_part=True) if awaits_record else session
+
     def _plan(self, request: Request, session_id: str, session: SessionLookedUp) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
         self._session_tracker.drop_cancelled_prompts(session_id)
         is_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
-        if session.agent_has_only_part and not session.agent_lacks_it:
-            is_ours_no_more = session.alias is not None and self._aliases.find_our_id(session.alias) is None
-            self._handovers.expect_handover_record(session_id, handed_over_again=is_ours_no_more)
-        if self._handovers.awaits_handover_record(session_id):
-            session = replace(session, agent_has_only_part=True)
         served, modes = self._services.served_by_agent, self._services.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
         if plan is None or (not isinstance(plan, Refusal) and self._load_machine.loads.is_full):
@@ -106,6 +110,7 @@ class LoadStarter:
             plan,
             has_transcript=session.has_transcript,
             others_may_append=others_may_append,
+            agent_has_only_part=session.agent_has_only_part,
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )
         return [*alias_effects, *close_effects, *self._begin_load(line, load)]

@@ -57,6 +57,7 @@ from tests.conversation import (
 
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
+SHOW_HANDED_OVER = ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, agent_has_only_part=True, makes_handover_record=True)
 HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> über “all” of it\n\n{END}\n"
 BEGINNING, NEXT = HANDOVER_RECORD[:6], HANDOVER_RECORD[6:10]
 
@@ -108,7 +109,7 @@ def test_a_load_opens_a_new_session_the_past_is_shown_and_then_it_is_answered() 
     assert (step.to_client, step.kept) == (b"", [])
     modes = {"currentModeId": "plan"}
     step = talk.agent.say(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
-    assert step.asked == [ChoosePast(ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert step.asked == [SHOW_HANDED_OVER]
     assert step.to_client == b""
     assert step.kept == [
         BeginTranscript("s", "/w", [], file_format.PARTIAL),
@@ -153,9 +154,7 @@ def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
 
 def test_an_incomplete_transcript_is_handed_over_too() -> None:
     talk = opening(SimulatedSession(complete=False))
-    assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        ChoosePast(ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True)
-    ]
+    assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [SHOW_HANDED_OVER]
 
 
 @pytest.mark.parametrize("id", [b"1.0", b'"\\u0031"', b"null", b"12345678901234567890123"])
@@ -429,9 +428,7 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     step = talk.agent.say(error(1, -32603, "no such session"))
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
-    assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        ChoosePast(ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True)
-    ]
+    assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [SHOW_HANDED_OVER]
     told = client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))
     assert [each.get("id") for each in told] == [None, 1]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "n")
@@ -505,7 +502,8 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert step.to_client == b""
     wanted = ChoosePast(
         make_request_id(2),
-        planned_rule=Rule.HANDED_OVER,
+        fixed_rule=Rule.HANDED_OVER,
+        agent_has_only_part=True,
         wants_past=False,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
@@ -685,7 +683,7 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     talk = asked_by_another_windows_id(load(1, "s"))
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     step = talk.agent.say(result(1, {}))
-    assert step.asked == [ChoosePast(ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert step.asked == [SHOW_HANDED_OVER]
     assert client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD)) == [result(1, {})]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "s")
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
@@ -852,7 +850,11 @@ def hand_over_with_image() -> CoreConversation:
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client.say(load(1, "s"))
     wanted = ChoosePast(
-        ONE, planned_rule=Rule.HANDED_OVER, makes_handover_record=True, accepted_content=frozenset({"image"})
+        ONE,
+        fixed_rule=Rule.HANDED_OVER,
+        agent_has_only_part=True,
+        makes_handover_record=True,
+        accepted_content=frozenset({"image"}),
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
     talk.end_past(1, handover_record=HANDOVER_RECORD, attached=(raw(IMAGE),))

@@ -324,6 +324,13 @@ def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() ->
     assert talk.end_past(1).to_client == b""
 
 
+def test_that_a_session_was_handed_over_is_known_also_if_an_option_decides_whose_past_is_shown() -> None:
+    talk = loading(SimulatedSession(says=PAST, moved=True), Modes(load=STORE))
+    [wanted] = talk.agent.say(result(1, {})).asked
+    assert isinstance(wanted, ChoosePast)
+    assert (wanted.fixed_rule, wanted.agent_has_only_part) == (Rule.ASKED_FOR, True)
+
+
 @pytest.mark.parametrize("is_compared_first", [True, False])
 def test_the_late_rest_of_a_cancelled_loads_replay_is_hidden_whatever_comes_first(is_compared_first: bool) -> None:
     talk = loading()
@@ -658,7 +665,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = ChoosePast(ONE, agent_lines(*told, GREETING), needs_comparison=True, planned_rule=Rule.ASKED_FOR)
+    asked = ChoosePast(ONE, agent_lines(*told, GREETING), needs_comparison=True, fixed_rule=Rule.ASKED_FOR)
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
@@ -670,7 +677,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChoosePast)
-    assert asked.planned_rule is Rule.ASKED_FOR
+    assert asked.fixed_rule is Rule.ASKED_FOR
 
 
 def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
@@ -690,7 +697,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [
-            ChoosePast(ONE, conversation, needs_comparison=True, planned_rule=Rule.ASKED_FOR, wants_past=False)
+            ChoosePast(ONE, conversation, needs_comparison=True, fixed_rule=Rule.ASKED_FOR, wants_past=False)
         ]
         step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
