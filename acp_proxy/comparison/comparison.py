@@ -4,8 +4,9 @@ missing. ``run/compare_replay.py`` reads both and feeds them in; ``choose_past``
 The input is every conversation update that the agent sends between a request to open the session and the next prompt,
 in order, before and after its answer. The agent's words are known if the transcript contains their letters after the
 last known place; a tool call is known by its id, or else as the next call with the same title; an update of any other
-kind is known if the transcript has an equal one. User messages and thoughts are neutral, but a user message in the
-transcript marks the agent's position there. What follows the last known message is the tail; only the tail can be new.
+kind is known if the transcript has an equal one. User messages, thoughts, plans and terminals are neutral, but a user
+message in the transcript marks the agent's position there. What follows the last known message is the tail; only the
+tail can be new.
 
 Never raises on what an agent sends. Texts are compared without white space. docs/transparency.md has the rules.
 """
@@ -173,14 +174,14 @@ class Comparison:
         goes on, the message is context."""
         return self.tail.user_message_count > 0 and not self._has_reached_end
 
-    def has_sent_whole_past(self, *, others_may_append: bool | None) -> bool:
+    def has_sent_whole_past(self, *, is_open_elsewhere: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message.
 
-        ``others_may_append``: as for ``find_new``. If that turn runs there, its end goes there."""
+        ``is_open_elsewhere``: as for ``find_new``. If that turn runs there, its end goes there."""
         text, message = self.text, self.current_message
         is_user = message is not None and message.role is Role.USER
-        is_interrupted = text.is_last_prompt_open and not others_may_append
+        is_interrupted = text.is_last_prompt_open and not is_open_elsewhere
         return self._has_reached_end and not (
             is_interrupted or self.place.is_before_reply or self.tail.user_message_count or is_user
         )
@@ -213,7 +214,7 @@ class Comparison:
         )
         return self.tail.split(answer_may_follow=answer_may_follow)
 
-    def find_new(self, *, others_may_append: bool | None = None) -> list[bytes]:
+    def find_new(self, *, is_open_elsewhere: bool | None = None) -> list[bytes]:
         """The lines of the tail to record.
 
         - If the transcript is empty, all.
@@ -222,12 +223,12 @@ class Comparison:
         - Of what comes before that, such as the first ``words``: all if it is the answer that the transcript's last
           turn lacks; else only what came after the agent's answer to the load and is nowhere in the transcript.
 
-        ``others_may_append``: whether another process can append to the transcript. The turn may be running there, and
+        ``is_open_elsewhere``: whether another process can append to the transcript. The turn may be running there, and
         that process records its end. None if that is not known: then a turn with a part of its answer is not completed.
         """
         if self.is_too_costly:
             return []
-        return self.tail.find_new(is_all_new=self.text.is_empty, others_may_append=others_may_append)
+        return self.tail.find_new(is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere)
 
     def drop_tail(self) -> None:
         """Hold no more of what was new: it is recorded."""

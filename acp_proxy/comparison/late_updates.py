@@ -29,14 +29,14 @@ class LateUpdates:
         withholds_replay: bool,
         wants_past: bool = True,
         agent_has_only_part: bool = False,
-        others_may_append: bool | None = None,
+        is_open_elsewhere: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer. With ``withholds_replay`` and ``wants_past``,
         this ends its last message.
 
         ``withholds_replay``: the client does not see the agent's replay, such as because it has the transcript.
         ``wants_past``: the client asked for the past. ``agent_has_only_part``: the agent's session began with a
-        handover, so it does not have the turns that follow in the transcript. ``others_may_append``: as for
+        handover, so it does not have the turns that follow in the transcript. ``is_open_elsewhere``: as for
         ``Comparison.find_new``.
         """
         self._comparison = comparison
@@ -44,7 +44,7 @@ class LateUpdates:
         self._withholds_replay = withholds_replay
         self._wants_past = wants_past
         self._agent_has_only_part = agent_has_only_part
-        self._others_may_append = others_may_append
+        self._is_open_elsewhere = is_open_elsewhere
         self._waiting_updates: list[SentUpdate] = []
         self._size = 0
         if withholds_replay and wants_past:
@@ -73,7 +73,7 @@ class LateUpdates:
         too, until all of the transcript has come."""
         if self._wants_past or not self._is_replay:
             return lines
-        return lines if self._comparison.has_sent_whole_past(others_may_append=self._others_may_append) else []
+        return lines if self._comparison.has_sent_whole_past(is_open_elsewhere=self._is_open_elsewhere) else []
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)

@@ -1,4 +1,4 @@
-"""Decides which lines pass unparsed: the one place that says when nothing but forwarding and recording follows.
+"""Decides which lines pass without a decision: the one place that says when only forwarding and recording follow.
 
 Nine reads in ten are updates of the session that was updated last. Parsing one costs more than forwarding and recording
 it. Simple requests and responses are parsed here once, too. Any other line goes to ``Connection.handle``, which also

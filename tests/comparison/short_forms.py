@@ -124,7 +124,7 @@ def choose_past(comparison: Comparison | None, **known: Any) -> Decision:
 def list_new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:
     """The updates that have to be recorded."""
     comparison.end_message()
-    return updates(comparison.find_new(others_may_append=is_open_elsewhere))
+    return updates(comparison.find_new(is_open_elsewhere=is_open_elsewhere))
 
 
 def updates(lines: Iterable[bytes]) -> list[Update]:

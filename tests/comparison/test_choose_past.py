@@ -168,7 +168,7 @@ def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     assert choose_past(compare_replay(past, "> ask 4", "> ask 10")).rule is Rule.SAME
     comparison = compare_replay(past, "> ask 4", "> ask 10", "> ask 14")
     assert choose_past(comparison).rule is Rule.SAME
-    assert [b"ask 14" in line for line in comparison.find_new(others_may_append=False)] == [True]
+    assert [b"ask 14" in line for line in comparison.find_new(is_open_elsewhere=False)] == [True]
 
 
 # --- the agent's replay has more

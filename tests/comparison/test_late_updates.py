@@ -129,7 +129,7 @@ def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_t
     past = transcript(*TALK[:3], answered=False)
     for is_open in (True, False, None):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, withholds_replay=True, wants_past=False, others_may_append=is_open)
+        late = LateUpdates(comparison, withholds_replay=True, wants_past=False, is_open_elsewhere=is_open)
         said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
         sent = [out for each, update in said for out in late.add(each, update)]
         assert updates(sent) == (expand_all([GREETING]) if is_open else [])

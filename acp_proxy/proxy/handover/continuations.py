@@ -16,12 +16,10 @@ from acp_proxy.proxy.events import PastChosen
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
+from acp_proxy.proxy.load.load_states import UNWANTED_STATES, LoadEvent, LoadState
 from acp_proxy.proxy.session_tracker import SessionTracker
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
-_UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})
-"""States in which nobody wants the new session any more."""
 
 
 class NewSessionOutcome(Struct, frozen=True):
@@ -91,7 +89,7 @@ class Continuations:
     def handle_new_session_answer(self, load: Load, line: bytes, message: Response) -> NewSessionOutcome:
         """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
         id, opened_id = load.request.id, acp.session_id(message.result)
-        if load.state in _UNWANTED_STATES:
+        if load.state in UNWANTED_STATES:
             self._handovers.unwanted_ids |= {opened_id} if opened_id is not None else set()
             alias_effects = self.make_alias_effects(load.session_id, opened_id) if opened_id is not None else []
             return NewSessionOutcome(LoadEvent.REFUSED, None, alias_effects)

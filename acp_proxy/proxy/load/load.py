@@ -1,4 +1,4 @@
-"""A load as data: a request to open a session, and what belongs to it until everything that the agent sent is settled.
+"""A load as data: a request to open a session, and what belongs to it until it is over.
 
 This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
 chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
@@ -87,11 +87,11 @@ class ComparedReplay:
         withholds_replay: bool,
         wants_past: bool,
         agent_has_only_part: bool,
-        others_may_append: bool | None,
+        is_open_elsewhere: bool | None,
         is_checked: bool,
     ) -> None:
         """``size``: that of the transcript when it was compared. ``withholds_replay``, ``wants_past``: of the load.
-        ``agent_has_only_part``: as for ``LateUpdates``. ``others_may_append``: as for ``Comparison.find_new``.
+        ``agent_has_only_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``.
         ``is_checked``: nothing was appended since."""
         self.comparison = comparison
         self.transcript_size = size
@@ -100,12 +100,12 @@ class ComparedReplay:
             withholds_replay=withholds_replay,
             wants_past=wants_past,
             agent_has_only_part=agent_has_only_part,
-            others_may_append=others_may_append,
+            is_open_elsewhere=is_open_elsewhere,
         )
         """What the agent sends between its answer and the next prompt."""
         self.updates_in_turn: UpdatesInTurn | None = None
         """What the agent sends in a turn after the load, or during it, if one has begun."""
-        self._others_may_append = others_may_append
+        self._is_open_elsewhere = is_open_elsewhere
         self._is_rechecked = is_checked
         """Whether what is new was compared with what was appended since then."""
         self._rechecked_lines: frozenset[bytes] = frozenset()
@@ -139,7 +139,7 @@ class ComparedReplay:
 
     def find_new(self) -> list[bytes]:
         """The lines that the transcript lacks, without a message that is still coming."""
-        lines = self.comparison.find_new(others_may_append=self._others_may_append)
+        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere)
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
         return [line for line in lines if line not in self._recorded_elsewhere]
 
@@ -172,7 +172,7 @@ def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState
 
 
 class Load:
-    """A request to open a session, and what the agent sends about the session until everything is settled."""
+    """A request to open a session, and what the agent sends about the session until it is over."""
 
     def __init__(
         self,
@@ -181,14 +181,14 @@ class Load:
         plan: LoadPlan,
         *,
         has_transcript: bool,
-        others_may_append: bool | None = None,
+        is_open_elsewhere: bool | None = None,
         agent_has_only_part: bool = False,
         client_has_answer: bool = False,
         earlier_id: str | None = None,
         refused_prompt: tuple[Request, bytes] | None = None,
     ) -> None:
         """``has_transcript``: the store has a transcript of the session, or, if it was not looked up, may have one.
-        ``others_may_append``: another process had it open to append when it was looked up; None: not known, or this
+        ``is_open_elsewhere``: another process had it open to append when it was looked up; None: not known, or this
         one records it.
         ``agent_has_only_part``: of the session by which the agent knows it, as for the property. ``client_has_answer``:
         the client has its answer already. ``earlier_id``: the id by which this process's
@@ -197,7 +197,7 @@ class Load:
         self.request = request
         self.session_id = session_id
         self.plan = plan
-        self.others_may_append = others_may_append
+        self.is_open_elsewhere = is_open_elsewhere
         self._agent_had_only_part = agent_has_only_part
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript

@@ -53,7 +53,7 @@ class LoadLineHandler:
         return load.state is not LoadState.AFTER_PROMPT or (in_turn is not None and in_turn.may_still_run)
 
     def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
-        """An update of a session whose load is not settled. ``message``: the same line, parsed."""
+        """An update of a session whose load is not over. ``message``: the same line, parsed."""
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)

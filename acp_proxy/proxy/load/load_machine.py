@@ -1,9 +1,9 @@
-"""Follows each ``Load``, from the question to the agent until all is settled.
+"""Follows each ``Load``, from the question to the agent until it is over.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
-does what ``load_states.STATES`` says. Three methods do an action's work without a transition, since there is no load
-yet or the state stays: ``begin_with_agent`` and ``begin_without_agent``, ``settle_before_next_load``. Who else changes
-what of a load: the beginning of ``load``.
+does what ``load_states.STATES`` says. Some methods do an action's work without a transition, since there is no load
+yet (``begin_…``, ``add_fork``) or the state stays (``settle_before_next_load``). Who else changes what of a load: the
+beginning of ``load``.
 """
 
 from typing import assert_never
@@ -376,7 +376,7 @@ class LoadMachine:
             withholds_replay=load.withholds_replay_so_far,
             wants_past=load.plan.wants_past,
             agent_has_only_part=load.agent_has_only_part,
-            others_may_append=load.others_may_append,
+            is_open_elsewhere=load.is_open_elsewhere,
             is_checked=is_checked,
         )
         return load.compared_replay

@@ -101,7 +101,7 @@ class LoadStarter:
         if session.is_uncopied:
             self.uncopied_sessions.add(session_id)
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
-        others_may_append = (
+        is_open_elsewhere = (
             None if self._session_tracker.sessions.is_recorded(session_id) else session.is_open_elsewhere
         )
         load = Load(
@@ -109,7 +109,7 @@ class LoadStarter:
             session_id,
             plan,
             has_transcript=session.has_transcript,
-            others_may_append=others_may_append,
+            is_open_elsewhere=is_open_elsewhere,
             agent_has_only_part=session.agent_has_only_part,
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )

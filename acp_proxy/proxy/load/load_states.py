@@ -125,7 +125,7 @@ _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
-"""For a load that passes nothing is chosen, so the agent's answer is the client's, whatever that did."""
+"""For a load that passes nothing is chosen, so the agent's answer is the client's, even if that has cancelled."""
 _CANCELLED_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, Action.ADD_TO_ANSWERED)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
@@ -270,3 +270,5 @@ ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
 CHOOSING_STATES = frozenset({LoadState.CHOOSING_PAST, LoadState.CANCELLING_AGREED})
 """States in which the thread of ``run`` chooses the past, or sends the transcript."""
+UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})
+"""States in which nobody wants a new session any more that the agent was asked for."""
