@@ -167,8 +167,8 @@ class Proxied(Link):
 
     def _close(self) -> list[Message]:
         self._relay.stop_work(SECONDS)
-        for known in self.recorder._sessions.values():  # a process that ends closes what it has open
-            self.recorder._sessions.close(known)
+        for known in self.recorder._transcripts.sessions.values():  # a process that ends closes what it has open
+            self.recorder._transcripts.close(known)
         os.close(self._client_output)
         os.close(self._agent_output)
         while self._ends:

@@ -1,124 +1,48 @@
-"""The recorded sessions, from their beginning until they are forgotten, and what is missing in each transcript.
+"""The recorded sessions, from their beginning until they are forgotten: their turns, deletes, and marks for the index.
 
-A failing store suspends the recording of a session; there is one warning in the life of the process. When the store can
-be written again, recording resumes with a gap note. A deleted session is recorded again only from its next prompt on.
-
-Only for the writer (``Recorder``), except where stated.
+Only for the writer (``Recorder``). ``session_transcripts`` has their files.
 """
 
 import contextlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
-from os.path import exists
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
+from acp_proxy.recording.session_transcripts import RecordedSession, SessionTranscripts
 from acp_proxy.recording.writer_jobs import Heartbeat
-from acp_proxy.store import delete, fork, open_session
-from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.appender import TranscriptAppender
-from acp_proxy.transcript.file_format import Header, NoteType, Parts
+from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.rewinds import Point, fit_fork_point
-
-_OPEN_FILE_LIMIT = 64
-_RETRY_SECONDS = 1.0
-"""How long a session stays suspended at least: what is written next after that tries again. A short fault of the store
-then costs few entries, and a long one little time."""
+from acp_proxy.transcript.rewinds import fit_fork_point
 
 
-class Gap(Struct):
-    """Something is missing in a transcript. ``since``: when that began. ``reason``: a ``GapReason``, or an errno's
-    name. ``retry_at``: when to try again, monotonic time."""
-
-    since: str
-    reason: str
-    retry_at: float = 0.0
-
-
-class RecordedSession(Struct):
-    """A recorded session."""
-
-    agent_folder: str
-    """Its folder; empty until the store can say."""
-    header: Header
-    is_new: bool
-    """The agent has just created it."""
-    parent_id: str | None = None
-    """The session that it is a fork of."""
-    fork_point: Point | None = None
-    """Where the fork was made, unless at the end."""
-    size_to_copy: int | None = None
-    """How many bytes to copy of the parent's transcript."""
-    was_created: bool = False
-    """Its file existed once."""
-    file_identity: bytes = b""
-    """That of its file, if that existed."""
-    is_deleted: bool = False
-    """It was deleted, and not prompted since."""
-    must_lift_delete: bool = False
-    """It was prompted since it was deleted, and its delete could not be lifted yet."""
-    transcript: TranscriptAppender | None = None
-    """Its file, if open."""
-    is_in_turn: bool = False
-    """It was prompted, and no turn has ended since."""
-    mark_path: str = ""
-    """The path of its last mark for the index, if it was marked between turns."""
-    is_duplicate_import: bool = False
-    """Another process has imported it, so it has what comes before the next note."""
-    recording_failed: bool = False
-    """Recording it has failed before."""
-
-
-class RecordedSessions(dict[str, RecordedSession]):
-    """The recorded sessions by id."""
+class RecordedSessions:
+    """The recorded sessions of one connection."""
 
     def __init__(
         self,
+        transcripts: SessionTranscripts,
         store: ProxyStore,
         heartbeat: Heartbeat,
-        run_id: str,
-        warn: Callable[[str], None],
         find_agent_folder: Callable[[], str],
-        *,
-        mask: Callable[[bytes], bytes] | None,
-        fsyncs_each_write: bool,
     ) -> None:
-        """``find_agent_folder``: returns the agent's folder. Raises OSError. ``mask``: as for ``Recorder``."""
-        super().__init__()
-        self._unnoted_gaps: dict[str, Gap] = {}
-        """The sessions in which something is missing that their transcripts do not note yet. Each is suspended until
-        its ``retry_at``."""
-        self._ids_to_mark: set[str] = set()
-        """The sessions that may need another mark for the index."""
-        self._with_open_file: OrderedDict[str, RecordedSession] = OrderedDict()
-        """The sessions whose file is open, the one opened longest ago first."""
+        """``find_agent_folder``: as for ``SessionTranscripts``."""
+        self._transcripts = transcripts
+        self._sessions = transcripts.sessions
         self._store = store
         self._heartbeat = heartbeat
-        self._run_id = run_id
-        self._warn = warn
         self._find_agent_folder = find_agent_folder
-        self._mask = mask
-        self._fsyncs_each_write = fsyncs_each_write
         self._git = GitReader()
-        self._has_warned_of_removal = self._has_warned_of_trouble = store.open_problem is not None
-        """Whether the user was told that the store was removed, and that it cannot be written. Apart, since a store
-        that was created again may fail like any other."""
-
-    # --- one session
 
     def begin(self, effect: BeginTranscript, agent_info: dict[str, object], stamp: str) -> None:
         """Begin to record a session. ``agent_info``: the name and version that the agent reported. ``stamp``: when."""
-        session = self.get(effect.session_id)
+        session = self._sessions.get(effect.session_id)
         is_new = effect.origin == file_format.RECORDED
         if session is not None and not session.is_deleted and not is_new:
             return
@@ -126,35 +50,35 @@ class RecordedSessions(dict[str, RecordedSession]):
         if is_new:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(effect.cwd))
         point = fit_fork_point(effect.fork_point, agent_info.get("name")) if effect.fork_point is not None else None
-        self[effect.session_id] = RecordedSession("", header, is_new, effect.parent_id, point)
+        self._sessions[effect.session_id] = RecordedSession("", header, is_new, effect.parent_id, point)
         if session is not None:
-            self.close(session)
+            self._transcripts.close(session)
         if effect.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
-            self._ids_to_mark.add(effect.session_id)
-        gap = self._unnoted_gaps.get(effect.session_id)
+            self._transcripts.ids_to_mark.add(effect.session_id)
+        gap = self._transcripts.find_gap(effect.session_id)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
         if gap is not None and gap.since < stamp and (is_new or session is not None):
-            del self._unnoted_gaps[effect.session_id]
+            self._transcripts.drop_gap(effect.session_id)
         parent_gap = (
-            self._unnoted_gaps.get(effect.parent_id) if effect.parent_id is not None and point is None else None
+            self._transcripts.find_gap(effect.parent_id) if effect.parent_id is not None and point is None else None
         )
         if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
-            self.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
+            self._transcripts.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
 
         def open_file(recorded: RecordedSession) -> None:
-            transcript = self._open_transcript(recorded)
+            transcript = self._transcripts.open_transcript(recorded)
             recorded.is_duplicate_import = effect.origin == file_format.IMPORTED and not transcript.wrote_header
 
-        self._run_unless_suspended(effect.session_id, stamp, open_file)
+        self._transcripts.run_unless_suspended(effect.session_id, stamp, open_file)
 
     def is_duplicate_import(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
-        session = self.get(session_id)
+        session = self._sessions.get(session_id)
         return session is not None and session.is_duplicate_import
 
     def end_import(self, session_id: str) -> None:
         """What follows is not of an import, whoever has made that."""
-        session = self.get(session_id)
+        session = self._sessions.get(session_id)
         if session is not None:
             session.is_duplicate_import = False
 
@@ -162,7 +86,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
         def begin_anew(recorded: RecordedSession) -> None:
-            self.close(recorded)
+            self._transcripts.close(recorded)
             recorded.is_deleted = recorded.was_created = False
             recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=stamp)
 
@@ -170,59 +94,52 @@ class RecordedSessions(dict[str, RecordedSession]):
             if recorded.is_deleted:
                 begin_anew(recorded)
                 recorded.must_lift_delete = True
-            self._lift_delete(recorded)
-            if recorded.was_created and not self._open_and_check_name(recorded):
+            self._transcripts.lift_delete(recorded)
+            if recorded.was_created and not self._transcripts.open_and_check_name(recorded):
                 begin_anew(recorded)
-            transcript = self._open_transcript(recorded)
-            self._ids_to_mark.add(session_id)
+            transcript = self._transcripts.open_transcript(recorded)
+            self._transcripts.ids_to_mark.add(session_id)
             recorded.is_in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(recorded.agent_folder, session_id, transcript)
 
-        self._run_unless_suspended(session_id, stamp, prepare_file)
+        self._transcripts.run_unless_suspended(session_id, stamp, prepare_file)
 
     def mark_sessions(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
-        for session_id in list(self._ids_to_mark):
+        for session_id in list(self._transcripts.ids_to_mark):
             with contextlib.suppress(OSError):
-                session = self.get(session_id)
+                session = self._sessions.get(session_id)
                 mark = self._store.mark(
                     self._find_agent_folder(), session_id, session.transcript if session is not None else None
                 )
-                self._ids_to_mark.discard(session_id)
+                self._transcripts.ids_to_mark.discard(session_id)
                 if session is not None:
                     session.mark_path = mark
 
-    def _request_mark(self, session: RecordedSession) -> None:
-        """Entries were written. Between turns, they need a mark (``mark_sessions``): the index may have read all before
-        them."""
-        if not (session.is_in_turn or (session.mark_path and exists(session.mark_path))):
-            self._ids_to_mark.add(session.header.session_id)
-
     def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
-        if (session := self.get(session_id)) is not None:
+        if (session := self._sessions.get(session_id)) is not None:
             session.is_in_turn = False
 
     def forget(self, session_id: str, stamp: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
-        session = self.get(session_id)
+        session = self._sessions.get(session_id)
         if session is not None:
-            if session_id in self._unnoted_gaps:
-                self._run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
-            self.close(session)
-            del self[session_id]
+            self._transcripts.note_gap(session_id, stamp)
+            self._transcripts.close(session)
+            del self._sessions[session_id]
 
     def append_remote_turns(self, agent_folder: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
-        session = self.get(session_id)
-        is_busy = session is not None and (session.is_in_turn or session_id in self._unnoted_gaps)
+        session = self._sessions.get(session_id)
+        is_busy = session is not None and (session.is_in_turn or self._transcripts.has_unnoted_gap(session_id))
         if is_busy or not self._store.has_remote_turns(agent_folder, session_id):
             return
         if session is not None:
-            self.close(session)
+            self._transcripts.close(session)
         # To write a long transcript anew does not mean that the store hangs.
         with self._heartbeat.allow_long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
             from acp_proxy.store.remote_turns import append_remote_turns
@@ -236,246 +153,24 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Close a session's transcript here, and return whether another process has it open to append: one lock cannot
         be told from another. None if that cannot be determined, or the session is in a turn here: then it stays open.
         """
-        session = self.get(session_id)
+        session = self._sessions.get(session_id)
         if session is not None and session.is_in_turn:
             return None
         if session is not None:
-            self.close(session)
+            self._transcripts.close(session)
         return self._store.is_in_use(agent_folder, session_id)
 
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
         """As ``ProxyStore.delete``. Raises OSError."""
-        session = self.get(session_id)
+        session = self._sessions.get(session_id)
         if session is not None:
-            self.close(session)
+            self._transcripts.close(session)
         try:
             self._store.delete(agent_folder, session_id, soft=soft)
         except OSError as problem:
             if session is not None:  # ``SessionTracker`` has nothing recorded until its next prompt; the note says so
-                self.remember_gap(session_id, timestamps.format_now(time.time()), errno_name(problem))
+                self._transcripts.remember_gap(session_id, timestamps.format_now(time.time()), errno_name(problem))
             raise
         if session is not None:
             session.is_deleted = True
-        self._unnoted_gaps.pop(session_id, None)
-
-    # --- open files
-
-    def _open_transcript(self, session: RecordedSession) -> TranscriptAppender:
-        """The session's open file, created if it never existed. Raises OSError; Deleted if it was deleted.
-
-        Another process may have renamed it: set aside, because another window's session got its id, it is opened there;
-        soft-deleted, it is left, so that the bin has what was there at the delete.
-        """
-        if session.transcript is not None and self._check_renamed_or_deleted(session, session.transcript):
-            self.close(session)
-        if session.transcript is None:
-            session_id = session.header.session_id
-            if session.was_created:
-                session.transcript = self._store.reopen(session.agent_folder, session_id, session.file_identity)
-            else:
-                if not self._store.still_exists:
-                    self._warn_of_removal()
-                if session.must_lift_delete:  # the prompt could not
-                    self._lift_delete(session)
-                session.transcript = self._create(session)
-                session.file_identity = session.transcript.identity
-                session.was_created, session.is_new = True, False
-                session.parent_id = None  # a later new beginning is not a copy
-            self._with_open_file[session_id] = session
-            self._close_oldest()
-        return session.transcript
-
-    def _lift_delete(self, session: RecordedSession) -> None:
-        """Lift a session's delete, for a prompt. Raises OSError; then the next try does it."""
-        delete.lift_delete(self._store.layout, session.agent_folder, session.header.session_id)
-        session.must_lift_delete = False
-
-    def _check_renamed_or_deleted(self, session: RecordedSession, transcript: TranscriptAppender) -> bool:
-        # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.
-        with contextlib.suppress(OSError):
-            layout, session_id = self._store.layout, session.header.session_id
-            return open_session.was_renamed_or_deleted(layout, session.agent_folder, session_id, transcript)
-        return False
-
-    def _create(self, session: RecordedSession) -> TranscriptAppender:
-        """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
-        parent does not have that, the fork begins without a copy. Raises OSError."""
-        # To read and copy a long past does not mean that the store hangs.
-        with self._heartbeat.allow_long_work() if session.parent_id is not None else contextlib.nullcontext():
-            if session.parent_id is not None and session.size_to_copy is None:
-                latest = session.header.created_at if session.recording_failed else None
-                with contextlib.suppress(FileNotFoundError, NewerFormat):
-                    session.size_to_copy = fork.find_end(
-                        self._store.layout,
-                        session.agent_folder,
-                        file_name(session.parent_id),
-                        session.fork_point,
-                        latest,
-                    )
-                    session.parent_id = session.parent_id if session.size_to_copy is not None else None
-            return self._store.open_to_append(
-                session.agent_folder,
-                session.header,
-                is_new=session.is_new,
-                parent_id=session.parent_id,
-                copied_bytes=session.size_to_copy,
-            )
-
-    def _open_and_check_name(self, session: RecordedSession) -> bool:
-        """Open a session's file, and return whether readers find it; where that cannot be determined, they do, as in
-        ``_check_renamed_or_deleted``. Raises OSError if it cannot be opened."""
-        try:
-            transcript = self._open_transcript(session)
-            # If another process renames it at this moment, the old name may be that of its own session by now.
-            while not (is_at_its_path := _is_at_its_path(transcript)) and self._check_renamed_or_deleted(
-                session, transcript
-            ):
-                transcript = self._open_transcript(session)
-        except FileNotFoundError:
-            return False
-        return is_at_its_path
-
-    def close(self, session: RecordedSession) -> None:
-        """Close a session's file, if open. Never raises."""
-        transcript, session.transcript, session.mark_path = session.transcript, None, ""
-        if transcript is not None:
-            self._with_open_file.pop(session.header.session_id, None)
-            try:
-                transcript.close()
-            except OSError as problem:
-                self._handle_failed_close(session, problem)
-
-    def _close_oldest(self) -> None:
-        while len(self._with_open_file) > _OPEN_FILE_LIMIT:
-            self.close(next(iter(self._with_open_file.values())))
-
-    # --- entries
-
-    def append(self, session_id: str, parts: Parts, first_stamp: str) -> None:
-        """Append adjacent entries of one session, unless that is suspended or deleted. ``first_stamp``: the time of the
-        first, at which a gap begins if this fails."""
-        if parts:
-            self._run_unless_suspended(
-                session_id, first_stamp, lambda session: self._append_to_transcript(session, parts, first_stamp)
-            )
-
-    def _append_to_transcript(self, session: RecordedSession, parts: Parts, first_stamp: str) -> None:
-        if session.is_deleted:
-            return
-        transcript = self._open_and_note_gap(session, first_stamp)
-        transcript.append(*(parts if self._mask is None else [self._mask_entries(b"".join(parts), self._mask)]))
-        self._request_mark(session)
-        if self._fsyncs_each_write:
-            transcript.fsync()
-
-    def _mask_entries(self, data: bytes, mask: Callable[[bytes], bytes]) -> bytes:
-        """The entries with secrets masked. However long that takes, the store does not count as hanging."""
-        with self._heartbeat.allow_long_work():
-            return mask(data)
-
-    # --- failures of the store
-
-    def _run_unless_suspended(
-        self, session_id: str, first_stamp: str, action: Callable[[RecordedSession], object]
-    ) -> None:
-        """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
-        failure suspends the session for ``_RETRY_SECONDS``. ``first_stamp``: when what is then missing was added."""
-        session = self.get(session_id)
-        gap = self._unnoted_gaps.get(session_id)
-        self._heartbeat.beat()
-        if session is None or (gap is not None and time.monotonic() < gap.retry_at):
-            return
-        try:
-            if not session.agent_folder:
-                session.agent_folder = self._find_agent_folder()
-                session.header = replace(session.header, agent={"id": session.agent_folder, **session.header.agent})
-            action(session)
-        except OSError as problem:
-            self._handle_failure(session, first_stamp, problem)
-
-    def _handle_failure(self, session: RecordedSession, first_stamp: str, problem: OSError) -> None:
-        """Suspend a session's recording after ``problem``; if it was deleted, record nothing until its next prompt."""
-        if isinstance(problem, Deleted):
-            session.is_deleted = True  # not recorded until the next prompt
-        else:
-            gap = self.remember_gap(session.header.session_id, first_stamp, errno_name(problem))
-            gap.retry_at = time.monotonic() + _RETRY_SECONDS
-            session.recording_failed = True
-            self.warn_of_suspension(errno_name(problem))
-        self.close(session)
-
-    @property
-    def has_unnoted_gaps(self) -> bool:
-        """Whether something is missing in a session that its transcript does not note yet. From any thread."""
-        return bool(self._unnoted_gaps)
-
-    def has_unnoted_gap(self, session_id: str) -> bool:
-        """As ``has_unnoted_gaps``, for one session. From any thread."""
-        return session_id in self._unnoted_gaps
-
-    def remember_gap(self, session_id: str, since: str, reason: str) -> Gap:
-        """Remember that something is missing from ``since`` on; an earlier gap stays as it is."""
-        return self._unnoted_gaps.setdefault(session_id, Gap(since, reason))
-
-    def allow_retry_now(self) -> None:
-        """End the waiting of all suspended sessions, so that the next write tries them again. From any thread."""
-        for gap in list(self._unnoted_gaps.values()):
-            gap.retry_at = 0.0
-
-    def _open_and_note_gap(self, session: RecordedSession, first_stamp: str) -> TranscriptAppender:
-        """A session's open file, to which the note of its gap is appended first. Raises OSError."""
-        if self._unnoted_gaps:
-            self._append_gap_note(session, first_stamp)
-        return self._open_transcript(session)
-
-    def retry_gaps(self) -> None:
-        """Try to record the sessions again of which a gap is not noted, beginning with that note: perhaps nothing
-        else is ever appended to these transcripts."""
-        for session_id in list(self._unnoted_gaps):
-            self._heartbeat.beat()
-            session = self.get(session_id)
-            if session is not None and session.is_deleted:
-                del self._unnoted_gaps[session_id]
-            else:
-                stamp = timestamps.format_now(time.time())
-                self._run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
-
-    def warn_of_suspension(self, reason: str) -> None:
-        """Warn that recording is suspended, unless the process has warned of such trouble. From any thread."""
-        self._warn_of_trouble(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
-
-    def _append_gap_note(self, session: RecordedSession, stamp: str) -> None:
-        session_id = session.header.session_id
-        gap = self._unnoted_gaps.get(session_id)
-        if gap is not None:
-            note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
-            self._open_transcript(session).append(file_format.encode_note(stamp, self._run_id, note))
-            del self._unnoted_gaps[session_id]
-            self._ids_to_mark.add(session_id)
-
-    def warn_of_loss(self, reason: str) -> None:
-        """Warn that the disk may have lost something, as ``warn_of_suspension`` does. From any thread."""
-        self._warn_of_trouble(
-            f"the disk may have lost something: {self._store.root}: {reason}. The conversation continues."
-        )
-
-    def _handle_failed_close(self, session: RecordedSession, problem: OSError) -> None:
-        if self.get(session.header.session_id) is session and not session.is_deleted:
-            self.remember_gap(session.header.session_id, timestamps.format_now(time.time()), errno_name(problem))
-            self.warn_of_loss(errno_name(problem))
-
-    def _warn_of_trouble(self, text: str) -> None:
-        if not self._has_warned_of_trouble:
-            self._has_warned_of_trouble = True
-            self._warn(text)
-
-    def _warn_of_removal(self) -> None:
-        if not self._has_warned_of_removal:
-            self._has_warned_of_removal = True
-            self._warn(f"{self._store.root} was removed, with all sessions in it. It is created again.")
-
-
-def _is_at_its_path(transcript: TranscriptAppender) -> bool:
-    with contextlib.suppress(OSError):
-        return transcript.is_at_its_path()
-    return True
+        self._transcripts.drop_gap(session_id)

@@ -18,8 +18,8 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     RecordUpdates,
 )
-from acp_proxy.recording.recorded_sessions import RecordedSessions
 from acp_proxy.recording.recorder import Recorder
+from acp_proxy.recording.session_transcripts import SessionTranscripts
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.open_files import list_open_below
@@ -83,14 +83,14 @@ def test_a_bug_in_noting_a_gap_is_warned_of_once_and_the_writer_goes_on(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording.begin()
-    retry_gaps, bugs = RecordedSessions.retry_gaps, [RuntimeError("a bug")] * 3
+    retry_gaps, bugs = SessionTranscripts.retry_gaps, [RuntimeError("a bug")] * 3
 
-    def stumble(sessions: RecordedSessions) -> None:
+    def stumble(transcripts: SessionTranscripts) -> None:
         if bugs:
             raise bugs.pop()
-        retry_gaps(sessions)
+        retry_gaps(transcripts)
 
-    monkeypatch.setattr(RecordedSessions, "retry_gaps", stumble)
+    monkeypatch.setattr(SessionTranscripts, "retry_gaps", stumble)
     recording.write(RecordGap("s", "EIO"))
     assert recording.warnings == ["internal error, something was not recorded: RuntimeError: a bug"]
     bugs.clear()
