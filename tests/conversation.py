@@ -310,7 +310,7 @@ class SimulatedSession:
             builder.add(Entry("", "", peer, acp.PROMPT if "result" in value else None, raw(said), value))
         comparison = Comparison(builder.finish())
         for update, late in told:
-            comparison.add(update, acp.read_update(update), is_after_agents_answer=late)
+            comparison.add(update, acp.read_update(update), is_after_an_answer=late)
         return comparison
 
 
@@ -497,7 +497,7 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = choose_past(compared, fixed_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
+        decision = choose_past(compared, known_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, is_uncompared=True, transcript_size=size

@@ -2,7 +2,7 @@
 known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-- ``choose_past`` decides all: from a rule that is known (``fixed_rule``), or from the comparison.
+- ``choose_past`` decides all: from a rule that is known (``known_rule``), or from the comparison.
 - Once it has decided, everybody asks ``Load.decision``.
 - Before that, ``Load.fixed_rule`` says whether a replay that is held may be dropped.
 """
@@ -81,7 +81,7 @@ def find_rule(number: object) -> Rule | None:
 def choose_past(
     comparison: Comparison | None,
     *,
-    fixed_rule: Rule | None = None,
+    known_rule: Rule | None = None,
     wants_past: bool = True,
     comparison_failed: bool = False,
     is_open_elsewhere: bool | None = None,
@@ -90,13 +90,13 @@ def choose_past(
 
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
     argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
-    ``Load.needs_comparison`` is True in every other case. ``fixed_rule``: one that holds whatever was compared.
+    ``Load.needs_comparison`` is True in every other case. ``known_rule``: one that holds whatever was compared.
     ``wants_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves; True for
     one that passes, whose client gets what the agent sends. ``comparison_failed``: the transcript could not be read, or
     the comparison was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
     """
-    if fixed_rule is not None:
-        rule = fixed_rule
+    if known_rule is not None:
+        rule = known_rule
     elif comparison_failed:
         rule = Rule.UNREADABLE
     elif comparison is None:

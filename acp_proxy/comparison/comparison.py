@@ -64,22 +64,22 @@ class Comparison:
         """Thoughts came after the last known user message."""
         self.current_message: SentMessage | None = None
         """The message that is coming in chunks, if any."""
-        self.last_update = SentUpdate(b"", "", is_after_agents_answer=False)
+        self.last_update = SentUpdate(b"", "", is_after_an_answer=False)
         """What came last."""
         self._follows_call = False
         """The last that came is a tool call."""
 
     # --- feeding
 
-    def add(self, line: bytes, update: object, *, is_after_agents_answer: bool) -> int | None:
+    def add(self, line: bytes, update: object, *, is_after_an_answer: bool) -> int | None:
         """Take one conversation update: its line, and its parsed ``params.update``.
 
-        ``is_after_agents_answer``: it came after the agent's answer. Returns the index in ``text.calls`` if it is about
+        ``is_after_an_answer``: it came after the agent's answer. Returns the index in ``text.calls`` if it is about
         a known call.
         """
         update = self._mask_as_recorded(update)
         kind = acp.update_kind(update) or ""
-        self.last_update = sent_update = SentUpdate(line, kind, is_after_agents_answer, original_line=line)
+        self.last_update = sent_update = SentUpdate(line, kind, is_after_an_answer, original_line=line)
         compared_by = update_kinds.find(kind).compared_by
         shown_call = make_substitute_call(update) if compared_by is ComparedBy.WORDS else None
         if compared_by in (ComparedBy.WORDS, ComparedBy.NEUTRAL_WORDS) and shown_call is None:
@@ -362,7 +362,7 @@ class Comparison:
         if self._has_surely_new_turn and is_said_again and not self.place.continues_turn(span):
             self.place.spans.add(span)
             # An answer may say the same as an earlier one.
-            if not is_greeting and not message.updates[0].is_after_agents_answer:
+            if not is_greeting and not message.updates[0].is_after_an_answer:
                 self._add_new(*message.updates)
                 return False
         elif is_greeting and self.tail.has_new and not self.place.spans.all_spans:

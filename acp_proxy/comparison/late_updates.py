@@ -78,7 +78,7 @@ class LateUpdates:
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
         previous_message = comparison.current_message
-        call_index = comparison.add(line, update, is_after_agents_answer=True)
+        call_index = comparison.add(line, update, is_after_an_answer=True)
         message = comparison.current_message
         if previous_message is not None and message is not previous_message:
             self._drop_if_seen(previous_message)

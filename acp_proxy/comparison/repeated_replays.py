@@ -78,7 +78,7 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
         builder.add_update(read_update_as_v1(line))
     comparison = Comparison(builder.finish())
     for line in lines[repeat_index:]:
-        comparison.add(line, read_update_as_v1(line), is_after_agents_answer=False)
+        comparison.add(line, read_update_as_v1(line), is_after_an_answer=False)
     comparison.end_message()
     new_lines = comparison.find_new()
     if comparison.has_new_before_tail:  # the user has said the same again

@@ -236,7 +236,7 @@ class ReplayPlace:
         """
         words, letters = self.text.agent_letters, ""
         span = None
-        if self.is_before_reply or any(update.is_after_agents_answer for update in message.updates):
+        if self.is_before_reply or any(update.is_after_an_answer for update in message.updates):
             return None
         for chunk in reversed(message.chunks[1:]):
             letters = chunk + letters

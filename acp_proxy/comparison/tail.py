@@ -153,7 +153,7 @@ class Tail:
         loose_updates = [
             update
             for update in tail[:turn_start]
-            if update.is_after_agents_answer and update.kind not in update_kinds.NEUTRAL
+            if update.is_after_an_answer and update.kind not in update_kinds.NEUTRAL
         ]
         turn_lines = [update.line for update in tail[turn_start:]]
         sent_in_turn = set(turn_lines)
@@ -176,9 +176,9 @@ class Tail:
         """
         turn_start = _find_turn_start(self._updates, is_new_without_reply=has_place and self.has_new_without_reply)
         return (
-            message.updates[0].is_after_agents_answer
+            message.updates[0].is_after_an_answer
             and turn_start < len(self._updates)
-            and not self._updates[turn_start].is_after_agents_answer
+            and not self._updates[turn_start].is_after_an_answer
         )
 
 

@@ -11,9 +11,10 @@ from acp_proxy.proxy.lists.agent_list import AgentList
 from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
+from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
-from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
+from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.proxy.turn_ends import TurnEnds
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.rewinds import parse_fork_point

@@ -42,11 +42,12 @@ from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.load.waiting_messages import WaitingMessages
+from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_look_ups import SessionLookUps
-from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
+from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.proxy.tracked_sessions import UNOPENED_LIMIT
 from acp_proxy.proxy.turn_ends import TurnEnds
 from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
@@ -239,7 +240,8 @@ class Connection:
 
     def _hold_and_rewrite(self, effects: list[Effect]) -> list[Effect]:
         """The effects without entries that must wait, with titles and ids as the client knows them."""
-        # For events without lines: of each line, what must wait was held when it was handled, so nothing is held twice.
+        # This first one is for events without lines: each line's entries were filtered when it was handled, so that
+        # nothing is held twice. The others are for all.
         effects = self._unnamed_agent_entries.filter(effects)
         effects = self._draft_methods.have_titles_amended(effects)
         effects = self._load_starter.uncopied_sessions.filter(effects)
@@ -405,10 +407,15 @@ class Connection:
         load = self._load_machine.loads.find_load_for_updates(session_id) if session_id is not None else None
         if load is not None:
             return self._line_handler.handle_update(load, line, message)
-        return [
-            Forward(Peer.CLIENT, line, may_precede_recording=True),
-            *self._message_tracker.track(Peer.AGENT, message),
-        ]
+        effects: list[Effect] = [Forward(Peer.CLIENT, line, may_precede_recording=True)]
+        if session_id is not None:
+            update = acp.member(message.params, "update")
+            # What opens a session names it only in its answer.
+            may_be_new = self._open_requests.has_request(Peer.CLIENT, acp.NEW, acp.FORK)
+            effects += self._session_tracker.track_update(
+                session_id, message.raw, update, session_may_be_new=may_be_new
+            )
+        return effects
 
     def _handle_work_state(self, session_id: str, work_state: str, line: bytes, message: Notification) -> list[Effect]:
         """Version 2: the agent says that it works on a session, or that nothing is under way, which ends turns."""

@@ -311,7 +311,7 @@ class ChoosePast(Struct, frozen=True):
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
     fixed_rule: Rule | None = None
-    """As for ``choose_past``."""
+    """One that holds whatever ``choose_past`` finds; None: it is not known yet."""
     agent_has_only_part: bool = False
     """The agent's session has only a part of this one, which was handed over to it."""
     wants_past: bool = True

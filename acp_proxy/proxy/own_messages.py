@@ -25,10 +25,19 @@ def encode_not_found(id: RequestId, session_id: str) -> bytes:
 
 
 def refuse_unreadable(id: RequestId, errno_name: str) -> Forward:
-    """The error for history that cannot be read. It has no text of the system's, since some clients react to that."""
+    """The error for history that cannot be read."""
+    return _refuse_for_store(id, "Session history cannot be read", errno_name)
+
+
+def refuse_unwritable(id: RequestId, errno_name: str) -> Forward:
+    """The error for a delete, a title or archiving that cannot be written."""
+    return _refuse_for_store(id, "The change cannot be written to the session history", errno_name)
+
+
+def _refuse_for_store(id: RequestId, what: str, errno_name: str) -> Forward:
+    """It has no text of the system's, since some clients react to that."""
     what_to_do = "Restart the agent." if errno_name == REPLACED else "Run: acp-proxy doctor"
-    message = f"Session history cannot be read ({errno_name}). {what_to_do}"
-    return refuse(id, jsonrpc.INTERNAL_ERROR, message)
+    return refuse(id, jsonrpc.INTERNAL_ERROR, f"{what} ({errno_name}). {what_to_do}")
 
 
 def encode_update(session_id: str, body: Mapping[str, object]) -> bytes:

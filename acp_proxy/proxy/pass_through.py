@@ -11,8 +11,9 @@ from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.waiting_messages import WaitingMessages
+from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
+from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 

@@ -11,10 +11,11 @@ from acp_proxy.proxy.capabilities import Services
 from acp_proxy.proxy.effects import Effect, EndTurn
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_machine import LoadMachine
+from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_look_ups import SessionLookUps
-from acp_proxy.proxy.session_tracker import MessageTracker, SessionTracker
+from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.transcript.file_format import NoteType
 
 

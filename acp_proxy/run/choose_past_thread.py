@@ -102,7 +102,7 @@ class ChoosePastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_past(None, fixed_rule=effect.fixed_rule, wants_past=effect.wants_past, comparison_failed=True)
+        decision = choose_past(None, known_rule=effect.fixed_rule, wants_past=effect.wants_past, comparison_failed=True)
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -114,7 +114,7 @@ class ChoosePastThread:
                 comparison.end_message()
             decision = choose_past(
                 comparison,
-                fixed_rule=effect.fixed_rule,
+                known_rule=effect.fixed_rule,
                 wants_past=effect.wants_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
@@ -124,7 +124,7 @@ class ChoosePastThread:
         states = self._make_states(replayer, summary) if decision.whose_past is WhosePast.TRANSCRIPT else []
         # What waits by now may be a late replay of what was shown or is not wanted, so it must be compared first: but
         # only where nothing was, and not with a transcript that could not be read.
-        is_uncompared = is_done and comparison is None
+        is_uncompared = is_done and not effect.needs_comparison
         size = self._reader.size
         self._report(
             PastChosen(effect.request_id, decision, comparison, states, handover_record, attached, is_uncompared, size)

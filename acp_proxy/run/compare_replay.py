@@ -36,8 +36,8 @@ def compare_replay(
     comparison = Comparison(text, mask if text.is_masked else None)
     sent_lines = list(replay)
     updates = v2_updates.read_replay_as_v1([acp.read_update(sent_line) for sent_line, _ in sent_lines])
-    for (sent_line, is_after_agents_answer), update in zip(sent_lines, updates, strict=True):
-        comparison.add(sent_line, update, is_after_agents_answer=is_after_agents_answer)
+    for (sent_line, is_after_an_answer), update in zip(sent_lines, updates, strict=True):
+        comparison.add(sent_line, update, is_after_an_answer=is_after_an_answer)
     return comparison
 
 

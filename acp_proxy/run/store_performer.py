@@ -55,7 +55,7 @@ class StorePerformer:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
         self._answers.answer(
             partial(self._make_draft_answer, effect),
-            own_messages.refuse_unreadable(effect.request_id, "ETIMEDOUT").data,
+            _refuse_draft_request(effect, "ETIMEDOUT"),
         )
 
     def _make_draft_answer(self, effect: SetTitle | SetArchived | AnswerStatus) -> bytes:
@@ -67,7 +67,7 @@ class StorePerformer:
         except FileNotFoundError:
             return own_messages.encode_not_found(effect.request_id, effect.session_id)
         except OSError as problem:
-            return own_messages.refuse_unreadable(effect.request_id, errno_name(problem)).data
+            return _refuse_draft_request(effect, errno_name(problem))
 
     def _apply_draft_request(
         self, effect: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent_folder: str
@@ -134,7 +134,7 @@ class StorePerformer:
             return known_id
 
         claim_answer = self._answers.start_timer(
-            own_messages.refuse_unreadable(request_id, "ETIMEDOUT").data if request_id is not None else b""
+            own_messages.refuse_unwritable(request_id, "ETIMEDOUT").data if request_id is not None else b""
         )
         job = recorder.jobs.submit(delete_known)
         if recorder.jobs.wait(job):
@@ -182,7 +182,7 @@ class StorePerformer:
         if request_id is None:
             self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
         elif claim_answer():
-            self._client_output.post(own_messages.refuse_unreadable(request_id, trouble).data)
+            self._client_output.post(own_messages.refuse_unwritable(request_id, trouble).data)
 
     def find_missing_reason(self, session_id: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the
@@ -199,3 +199,8 @@ class StorePerformer:
                 return errno_name(problem)
 
         return self._answers.ask_in_time(ask, None)
+
+
+def _refuse_draft_request(effect: SetTitle | SetArchived | AnswerStatus, trouble: str) -> bytes:
+    refuse = own_messages.refuse_unreadable if isinstance(effect, AnswerStatus) else own_messages.refuse_unwritable
+    return refuse(effect.request_id, trouble).data

@@ -18,7 +18,8 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
-SPOKEN_KINDS = (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK)
+READ_TOGETHER_KINDS = (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK)
+"""The kinds of which long streams come. Others are read one by one."""
 _TEXT_KEY = b'"text":'
 _JSON_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SEPARATOR = b"x"
@@ -191,7 +192,7 @@ def _make_pattern(line: bytes, entry: Entry, next_line: bytes) -> _Pattern | Non
 def _read_spoken(message: object) -> str | None:
     """The text of an agent message or thought chunk, or None."""
     update = acp.member(acp.member(message, "params"), "update")
-    if acp.text(message, "method") != acp.UPDATE or acp.update_kind(update) not in SPOKEN_KINDS:
+    if acp.text(message, "method") != acp.UPDATE or acp.update_kind(update) not in READ_TOGETHER_KINDS:
         return None
     return acp.text(acp.member(update, "content"), "text")
 

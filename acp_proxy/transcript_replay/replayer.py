@@ -15,7 +15,7 @@ from typing import Literal
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import KINDS, ReplayForm
-from acp_proxy.transcript.chunk_runs import SPOKEN_KINDS, AlikeChunks
+from acp_proxy.transcript.chunk_runs import READ_TOGETHER_KINDS, AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript_replay import entry_updates, tool_calls
 from acp_proxy.transcript_replay.entry_updates import Update
@@ -113,7 +113,7 @@ class Replayer:
         update = entry_updates.read(entry, self._session_id, self._session_ids) if method == acp.UPDATE else None
         if update is None:
             return lines
-        self._may_add_chunks = update.kind in SPOKEN_KINDS and update.raw is entry.raw
+        self._may_add_chunks = update.kind in READ_TOGETHER_KINDS and update.raw is entry.raw
         return lines + self._add_update(update)
 
     def add_chunks(self, line_number: int, chunks: AlikeChunks) -> list[bytes]:

@@ -109,7 +109,7 @@ def compare_replay(past: TranscriptText, *said: str | Update, late: Iterable[str
     for is_late, all_said in ((False, said), (True, late)):
         for each in all_said:
             update = expand(each)
-            comparison.add(line(update), update, is_after_agents_answer=is_late)
+            comparison.add(line(update), update, is_after_an_answer=is_late)
     comparison.end_message()
     return comparison
 

@@ -47,34 +47,34 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.TOO_COSTLY)),
     "a load whose transcript cannot be read": (None, {"comparison_failed": True}, Decision(AGENT, Rule.UNREADABLE)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
-    "a load with --load store": (ONE, {"fixed_rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
+    "a load with --load store": (ONE, {"known_rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
     "a load in a turn of an agent without one": (
         None,
-        {"fixed_rule": Rule.IN_TURN},
+        {"known_rule": Rule.IN_TURN},
         Decision(TRANSCRIPT, Rule.IN_TURN),
     ),
-    "a load after a handover": (ONE, {"fixed_rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
+    "a load after a handover": (ONE, {"known_rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
     "a handover whose transcript cannot be read": (
         None,
-        {"fixed_rule": Rule.HANDED_OVER, "comparison_failed": True},
+        {"known_rule": Rule.HANDED_OVER, "comparison_failed": True},
         Decision(TRANSCRIPT, Rule.HANDED_OVER),
     ),
     "a prompt that is sent again in a new session": (
         None,
-        {"fixed_rule": Rule.HANDED_OVER, "wants_past": False},
+        {"known_rule": Rule.HANDED_OVER, "wants_past": False},
         Decision(NOTHING, Rule.HANDED_OVER),
     ),
     "a resume served by a load": (
         ONE,
-        {"fixed_rule": Rule.ASKED_FOR, "wants_past": False},
+        {"known_rule": Rule.ASKED_FOR, "wants_past": False},
         Decision(NOTHING, Rule.ASKED_FOR),
     ),
-    "a load that passes": (None, {"fixed_rule": Rule.PASSES}, Decision(AGENT, Rule.PASSES)),
-    "a load that the client cancels": (ONE, {"fixed_rule": Rule.CANCELLED}, Decision(NOTHING, Rule.CANCELLED)),
-    "a load without a transcript": (None, {"fixed_rule": Rule.NOT_RECORDED}, Decision(AGENT, Rule.NOT_RECORDED)),
+    "a load that passes": (None, {"known_rule": Rule.PASSES}, Decision(AGENT, Rule.PASSES)),
+    "a load that the client cancels": (ONE, {"known_rule": Rule.CANCELLED}, Decision(NOTHING, Rule.CANCELLED)),
+    "a load without a transcript": (None, {"known_rule": Rule.NOT_RECORDED}, Decision(AGENT, Rule.NOT_RECORDED)),
     "a resume without a transcript": (
         None,
-        {"fixed_rule": Rule.NOT_RECORDED, "wants_past": False},
+        {"known_rule": Rule.NOT_RECORDED, "wants_past": False},
         Decision(NOTHING, Rule.NOT_RECORDED),
     ),
     "a resume that catches up": (None, {"wants_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
@@ -449,7 +449,7 @@ def test_a_transcript_that_is_too_long_is_undecided() -> None:
 def test_the_decision_stays_the_same_when_asked_again() -> None:
     comparison = compare_replay(transcript(*TALK), *ONE)
     assert [choose_past(comparison).rule, choose_past(comparison).rule] == [Rule.LESS, Rule.LESS]
-    comparison.add(b"{}\n", expand("> thanks"), is_after_agents_answer=True)
+    comparison.add(b"{}\n", expand("> thanks"), is_after_an_answer=True)
     assert comparison.find_new() == []
 
 

@@ -439,7 +439,7 @@ def test_a_known_warning_ends_no_tail_although_it_stands_in_the_last_turn() -> N
 def test_an_answer_made_elsewhere_may_say_what_an_earlier_one_said() -> None:
     comparison = compare_replay(transcript("> mend it", "All done now.", "> test it", "All done now."))
     for said in ("> mend it", "All done now.", "> test it", "> ship it", "All done now."):
-        comparison.add(line(expand(said)), expand(said), is_after_agents_answer=False)
+        comparison.add(line(expand(said)), expand(said), is_after_an_answer=False)
     assert list_new(comparison) == [user("ship it"), agent("All done now.")]
 
 
@@ -545,7 +545,7 @@ def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
     assert list(map(updates, comparison.split_tail())) == [[], [context, thought("hm")]]
     comparison = compare_replay(transcript(*ONE), "> mend it", context, "~ hm")
     assert list(map(updates, comparison.split_tail())) == [[], [context, thought("hm")]]
-    comparison.add(line(agent("Yes.")), agent("Yes."), is_after_agents_answer=True)
+    comparison.add(line(agent("Yes.")), agent("Yes."), is_after_an_answer=True)
     assert list_new(comparison) == []  # an answer in other words
     assert list_new(compare_replay(transcript(*ONE), "> mend it", context, late=ONE[1:])) == []
 
@@ -662,7 +662,7 @@ def test_spans_are_merged_in_order_without_losing_or_adding_a_letter(spans: list
 def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: list[Update]) -> None:
     comparison = Comparison(transcript(*said))
     for update in odd:
-        comparison.add(b"{}\n", update, is_after_agents_answer=True)
+        comparison.add(b"{}\n", update, is_after_an_answer=True)
     assert choose_past(comparison).rule in Rule
     assert len(comparison.find_new()) <= len(odd)
 

@@ -359,7 +359,7 @@ class Handovers:
     def keep_first_prompt(self, load: Load, prompt: Request) -> None:
         """Remember the first prompt after a load, to send it again if the agent does not know the session."""
         # Without a transcript to compare with, there is none to hand over.
-        if load.has_comparable_transcript and not load.opens_new_session and len(prompt.raw) <= RESENT_LIMIT:
+        if load.can_compare and not load.opens_new_session and len(prompt.raw) <= RESENT_LIMIT:
             self._first_prompts[load.session_id] = load, prompt
 
     def take_prompt_to_resend(

@@ -7,7 +7,7 @@ chooses its first ``state``. After that, only ``LoadMachine`` assigns its attrib
 - ``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
   ``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``.
   It has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
-- ``LoadLimits`` adds to ``uncompared_lines``, and drops them.
+- ``LoadLimits`` adds to ``replay_lines``, and drops them.
 - ``Continuations`` returns which event the answer to a new session is.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
@@ -201,9 +201,10 @@ class Load:
         self._agent_had_only_part = agent_has_only_part
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
-        self.has_comparable_transcript = has_transcript
+        self.can_compare = has_transcript
         """Whether what the agent sends can be compared with a transcript now: not once that could not be read. One that
-        begins with this load counts only if the client does not want the past."""
+        begins with this load counts only if the client does not want the past, and must not get the rest of a replay
+        either."""
         self.imports_replay = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
@@ -220,7 +221,7 @@ class Load:
         self.latest_state_lines: list[bytes] = []
         """Lines with the latest recorded state of the session, which follow the answer if the transcript is shown."""
 
-        self.uncompared_lines = LineBuffer[bool]()
+        self.replay_lines = LineBuffer[bool]()
         """Lines of the conversation that the agent sent, each with whether it came after the agent's answer. Kept until
         they are compared, and, if the client does not have them, until they are sent after that, or dropped."""
         self.session_state_updates = LineBuffer[None]()
@@ -234,7 +235,7 @@ class Load:
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = (
-            choose_past(None, fixed_rule=plan.fixed_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
+            choose_past(None, known_rule=plan.fixed_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
         )
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
@@ -261,7 +262,7 @@ class Load:
     @property
     def held_size(self) -> int:
         """The bytes that are kept, without ``session_state_updates``, which have a limit of their own."""
-        return self.uncompared_lines.size + self.before_answer_to_client.size + self.after_answer_to_client.size
+        return self.replay_lines.size + self.before_answer_to_client.size + self.after_answer_to_client.size
 
     @property
     def tail_size(self) -> int:
@@ -275,8 +276,8 @@ class Load:
 
     @property
     def fixed_rule(self) -> Rule | None:
-        """As for ``choose_past``, if it is known before the agent's answer: the plan's, unless the agent was asked for
-        a new session instead. Rules that come to hold later are in ``decision`` at once."""
+        """The ``known_rule`` for ``choose_past``, if there is one before the agent's answer: the plan's, unless the
+        agent was asked for a new session instead. Rules that come to hold later are in ``decision`` at once."""
         return Rule.HANDED_OVER if self.opens_new_session else self.plan.fixed_rule
 
     @property
@@ -291,7 +292,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.uncompared_lines) or (self.plan.agent_method == acp.LOAD and self.fixed_rule is None)
+        return bool(self.replay_lines) or (self.plan.agent_method == acp.LOAD and self.fixed_rule is None)
 
     @property
     def agent_may_replay(self) -> bool:

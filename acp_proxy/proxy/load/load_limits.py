@@ -19,16 +19,16 @@ class LoadLimits:
     def __init__(self, loads: Loads) -> None:
         self._loads = loads
 
-    def keep_to_compare(self, load: Load, line: bytes, *, is_after_agents_answer: bool) -> None:
+    def keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
         """Keep a line that the client has, or must not get, to compare it when the next prompt comes.
 
-        ``is_after_agents_answer``: it came after the agent's answer.
+        ``is_after_an_answer``: it came after the agent's answer.
         """
-        if load.uncompared_lines.is_closed:
+        if load.replay_lines.is_closed:
             return
-        load.uncompared_lines.add(line, is_after_agents_answer)
+        load.replay_lines.add(line, is_after_an_answer)
         if self._exceeds_limit(load):  # too much to hold, so nothing of it is compared
-            load.uncompared_lines.close()
+            load.replay_lines.close()
 
     def must_stop_holding(self, load: Load) -> bool:
         """Whether too much waits before the agent's answer."""
@@ -38,9 +38,9 @@ class LoadLimits:
         """Drop what the agent has replayed, if the transcript is shown whatever it sends. Returns whether there was
         something to drop."""
         rule = load.fixed_rule
-        if rule is None or rule.whose_past is not WhosePast.TRANSCRIPT or not load.uncompared_lines:
+        if rule is None or rule.whose_past is not WhosePast.TRANSCRIPT or not load.replay_lines:
             return False
-        load.uncompared_lines.drop()
+        load.replay_lines.drop()
         return True
 
     @property

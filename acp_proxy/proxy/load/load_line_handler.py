@@ -65,16 +65,16 @@ class LoadLineHandler:
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY:
-                load.uncompared_lines.add(line, load.replays_of_other_loads.agent_answered_other_load)
+                load.replay_lines.add(line, load.replays_of_other_loads.agent_answered_other_load)
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self._limits.keep_to_compare(
-                    load, line, is_after_agents_answer=load.replays_of_other_loads.agent_answered_other_load
+                    load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
                 return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay_so_far else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self._limits.keep_to_compare(
-                    load, line, is_after_agents_answer=load.replays_of_other_loads.agent_answered_other_load
+                    load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
                 return []
             case LoadState.CHOOSING_PAST | LoadState.CANCELLING_AGREED:
@@ -111,12 +111,12 @@ class LoadLineHandler:
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
-        the agent may need the client's answer to give its own. Nothing else comes before it if the client does not want
-        the past."""
+        the agent may need the client's answer to give its own. The held replay leaves before it only if the client
+        wants the past."""
         load = self._loads.find_holding(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.uncompared_lines and load.plan.wants_past
+        passes = load.replay_lines and load.plan.wants_past
         effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -143,7 +143,7 @@ class LoadLineHandler:
             elif load.compared_replay is not None:
                 lines += load.compared_replay.add_late_update(line, update)
             else:
-                self._limits.keep_to_compare(load, line, is_after_agents_answer=True)
+                self._limits.keep_to_compare(load, line, is_after_an_answer=True)
                 lines.append(line)
         return send_lines(lines)
 
@@ -154,9 +154,9 @@ class LoadLineHandler:
         if load.compared_replay is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.add_late_update(line, update)]
         # Nothing is compared yet, and the client must not see a replay.
-        if load.withholds_replay_so_far and load.has_comparable_transcript and not load.opens_new_session:
+        if load.withholds_replay_so_far and load.can_compare and not load.opens_new_session:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
-        self._limits.keep_to_compare(load, line, is_after_agents_answer=True)
+        self._limits.keep_to_compare(load, line, is_after_an_answer=True)
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
 
     def compare_before_request(self, session_id: str | None) -> list[Effect]:
@@ -165,9 +165,9 @@ class LoadLineHandler:
         load = self._loads.find_answered(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return []
-        if load.uncompared_lines:
-            _, is_after_agents_answer = load.uncompared_lines.items[-1]
-            is_recorded = load.compared_replay is None and load.imports_replay and not is_after_agents_answer
+        if load.replay_lines:
+            _, is_after_an_answer = load.replay_lines.items[-1]
+            is_recorded = load.compared_replay is None and load.imports_replay and not is_after_an_answer
             return [] if is_recorded else [_ask_to_compare(load)]
         if load.compared_replay is None or load.compared_replay.is_rechecked:
             return []
@@ -208,7 +208,7 @@ class LoadLineHandler:
                 line, update, load.unechoed_letters, awaits_replay=load.awaits_replay
             )
             return self._send_and_record(load, sorted_lines)
-        may_begin_replay = load.has_comparable_transcript and load.agent_may_replay
+        may_begin_replay = load.can_compare and load.agent_may_replay
         role = update_kinds.find(acp.update_kind(update)).role if may_begin_replay else None
         letters = read_block_letters(acp.member(update, "content")) if role is Role.USER else ""
         # The agent may replay words from before the first prompt, if it was asked for a replay.
@@ -268,4 +268,4 @@ def send_lines(lines: list[bytes]) -> list[Effect]:
 
 def _ask_to_compare(load: Load) -> Effect:
     """Have ``run`` compare what the agent sent with the transcript."""
-    return CompareUnsettled(load.request.id, load.session_id, tuple(load.uncompared_lines.items))
+    return CompareUnsettled(load.request.id, load.session_id, tuple(load.replay_lines.items))

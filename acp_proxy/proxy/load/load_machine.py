@@ -53,6 +53,7 @@ class LoadMachine:
     """Moves the loads of one connection through their states."""
 
     def __init__(self, session_tracker: SessionTracker, handovers: Handovers, continuations: Continuations) -> None:
+        # ``Negotiation`` sets these four.
         self.sends_titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.client_update_kinds: frozenset[str] = frozenset()
@@ -91,14 +92,14 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
                 load.decision = _choose_without_comparison(load, Rule.PASSES)
-                return send_lines(load.uncompared_lines.lines if not load.withholds_replay_so_far else [])
-            case Action.SEND_UNCOMPARED:
-                return send_lines([line for line, _ in load.uncompared_lines.take()])
-            case Action.DROP_UNCOMPARED:
-                load.uncompared_lines.drop()
+                return send_lines(load.replay_lines.lines if not load.withholds_replay_so_far else [])
+            case Action.SEND_REPLAY:
+                return send_lines([line for line, _ in load.replay_lines.take()])
+            case Action.DROP_REPLAY:
+                load.replay_lines.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.uncompared_lines.drop()
+                load.replay_lines.drop()
                 load.imports_replay = False
                 return []
             case Action.SEND_WAITING_FOR_ANSWER:
@@ -144,7 +145,7 @@ class LoadMachine:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:
-                load.replays_of_other_loads.expect_cancelled_lines(other.request.id, len(other.uncompared_lines.items))
+                load.replays_of_other_loads.expect_cancelled_lines(other.request.id, len(other.replay_lines.items))
         return self._open_new_session(load) if load.plan.agent_method == acp.NEW else []
 
     def begin_without_agent(self, load: Load) -> list[Effect]:
@@ -162,7 +163,7 @@ class LoadMachine:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.uncompared_lines.replace([(raw + b"\n", False) for raw in raw_updates])
+        load.replay_lines.replace([(raw + b"\n", False) for raw in raw_updates])
         return self._add_and_end_another(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -199,17 +200,15 @@ class LoadMachine:
         cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines[other.request.id] = other.uncompared_lines.take()
+                cancelled_lines[other.request.id] = other.replay_lines.take()
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = (
                 LoadEvent.SESSION_UNKNOWN if self._continuations.needs_new_session(load, message) else LoadEvent.REFUSED
             )
             return effects + self._apply_event(load, event)
-        load.uncompared_lines.replace(
-            load.replays_of_other_loads.separate(load.uncompared_lines.items, cancelled_lines)
-        )
-        load.first_replay_line = load.replays_of_other_loads.find_first_line(load.uncompared_lines.items)
+        load.replay_lines.replace(load.replays_of_other_loads.separate(load.replay_lines.items, cancelled_lines))
+        load.first_replay_line = load.replays_of_other_loads.find_first_line(load.replay_lines.items)
         for other in self.loads.list_open_of_session(load.session_id):
             if other is not load:
                 other.replays_of_other_loads.expect_rest(load.first_replay_line)
@@ -230,11 +229,11 @@ class LoadMachine:
         if not load.opens_new_session:
             load.answer_line, alias = self._continuations.keep_client_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        if load.uncompared_lines.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
+        if load.replay_lines.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
             load.imports_replay = False
         raw_states = [line.removesuffix(b"\n") for line in load.session_state_updates.lines]
         if load.imports_replay:
-            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.uncompared_lines.lines)]
+            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.replay_lines.lines)]
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
@@ -282,16 +281,16 @@ class LoadMachine:
             load.decision = _choose_without_comparison(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
-            load.has_comparable_transcript = not load.plan.wants_past
+            load.can_compare = not load.plan.wants_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.uncompared_lines else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
+            return [*([] if load.replay_lines else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
         return [
             ChoosePast(
                 load.request.id,
-                tuple(load.uncompared_lines.items),
+                tuple(load.replay_lines.items),
                 load.needs_comparison,
                 load.fixed_rule,
                 load.agent_has_only_part,
@@ -330,13 +329,13 @@ class LoadMachine:
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
-            lines = load.uncompared_lines.lines
+            lines = load.replay_lines.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
             # ``run`` has sent the transcript; the tail follows.
             load.compared_replay.comparison.end_message()
             lines, _ = load.compared_replay.comparison.split_tail()
-        if load.has_transcript:
-            load.uncompared_lines.drop()
+        if load.has_transcript:  # else they are compared later, with the transcript that begins now
+            load.replay_lines.drop()
         if self._handovers.has_pending_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_answer_to_client.take()]
@@ -350,11 +349,11 @@ class LoadMachine:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_answered(), *self.loads.list_open()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
-                load.uncompared_lines.drop()
+                load.replay_lines.drop()
                 if load.compared_replay is not None:
                     load.compared_replay.end_recheck(unsettled_compared.comparison)
                 elif unsettled_compared.comparison is None:
-                    load.has_comparable_transcript = False
+                    load.can_compare = False
                 else:
                     compared = self._keep_comparison(
                         load, unsettled_compared.comparison, unsettled_compared.transcript_size, is_checked=True
@@ -401,7 +400,7 @@ class LoadMachine:
         other = self.loads.add_answered(load)
         if other is None:
             return []
-        other.uncompared_lines.drop()
+        other.replay_lines.drop()
         return self.end_answered_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
@@ -449,7 +448,7 @@ class LoadMachine:
         if earlier is None or earlier is load:
             return []
         compared = load.compared_replay
-        has_replay = load.uncompared_lines or (compared is not None and compared.comparison.last_update.line)
+        has_replay = load.replay_lines or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(earlier, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_answered_load(self, session_id: str | None) -> list[Effect]:
@@ -462,7 +461,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_open_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.uncompared_lines or load.state is not LoadState.HOLDING_REPLAY:
+            if load.replay_lines or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         answered_load = self.loads.find_answered(session_id)
         if answered_load is not None:
@@ -509,7 +508,7 @@ class LoadMachine:
 
 def _choose_without_comparison(load: Load, rule: Rule) -> Decision:
     """Whose past is shown, by a rule that has come to hold."""
-    return choose_past(None, fixed_rule=rule, wants_past=load.plan.wants_past)
+    return choose_past(None, known_rule=rule, wants_past=load.plan.wants_past)
 
 
 def _is_update(line: bytes) -> bool:

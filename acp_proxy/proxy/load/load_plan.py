@@ -41,7 +41,7 @@ class LoadPlan(Struct, frozen=True):
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
     wants_past: bool = True
     """False only for a resume that acp-proxy serves: the client has the past on the screen. True for one that passes,
-    whose client gets what the agent sends."""
+    whose client gets what the agent sends, and for ``RESEND_PLAN``, whose ``ChoosePast`` says otherwise."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     keeps_client_id: bool = True
@@ -99,6 +99,7 @@ def _plan_session_resume(
         return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, wants_past=False, agent_must_catch_up=True)
     if can_resume or modes.resume != STORE:
         return plan_passing(acp.RESUME)
+    # The rule hides the agent's replay; a client that resumes gets none in its place.
     return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, agent_must_catch_up=must_catch_up)
 
 

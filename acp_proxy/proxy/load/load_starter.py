@@ -84,6 +84,7 @@ class LoadStarter:
         is_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
         served, modes = self._services.served_by_agent, self._services.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
+        # There is always a plan for a method that is served (``choose_served_here``).
         if plan is None or (not isinstance(plan, Refusal) and self._load_machine.loads.is_full):
             return Refusal.TOO_MANY if self._services.serves_method(request.method) else plan_passing(request.method)
         return plan

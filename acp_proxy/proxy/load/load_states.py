@@ -81,8 +81,8 @@ class Action(enum.Enum):
     STOP_CHOOSING_PAST = "have ``run`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
     BEGIN_PASSING = "send the client what the agent sent, if it wants the past; it is still compared"
-    SEND_UNCOMPARED = "send the client what the agent sent, which may say why it refuses"
-    DROP_UNCOMPARED = "drop what the agent sent"
+    SEND_REPLAY = "send the client what the agent sent, which may say why it refuses"
+    DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
     SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error"
@@ -115,7 +115,7 @@ class StateDefinition(NamedTuple):
 
 _DROPPED_TRANSITION = (LoadState.OVER, (Action.FORGET,))
 """Nothing is settled."""
-_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING_FOR_ANSWER)
+_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.SEND_WAITING_FOR_ANSWER)
 
 _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
@@ -127,7 +127,7 @@ _PASSING_TRANSITIONS: Transitions = {
 }
 """For a load that passes nothing is chosen, so the agent's answer is the client's, even if that has cancelled."""
 _CANCELLED_TRANSITIONS: Transitions = {
-    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, Action.ADD_TO_ANSWERED)),
+    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_REPLAY, Action.RECORD_OPENED, Action.ADD_TO_ANSWERED)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.FORGET,)),
 }
@@ -143,7 +143,7 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.REFUSED: (
                 LoadState.OVER,
                 (
-                    Action.SEND_UNCOMPARED,
+                    Action.SEND_REPLAY,
                     Action.SEND_WAITING_FOR_ANSWER,
                     Action.ANSWER,
                     Action.CLOSE_TRANSCRIPT,
@@ -151,7 +151,7 @@ STATES: dict[LoadState, StateDefinition] = {
                 ),
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
-            LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_UNCOMPARED, Action.OPEN_NEW_SESSION)),
+            LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
             # agent, this comes only if a replay waits that the client wants (``LoadLineHandler.send_agents_request``).
             LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
@@ -167,7 +167,7 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.AGENT_ENDED: (
                 LoadState.OVER,
                 (
-                    Action.SEND_UNCOMPARED,
+                    Action.SEND_REPLAY,
                     Action.SEND_WAITING_FOR_ANSWER,
                     Action.ANSWER,
                     Action.CLOSE_TRANSCRIPT,
@@ -192,7 +192,7 @@ STATES: dict[LoadState, StateDefinition] = {
             **_PASSING_TRANSITIONS,
             LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
             # Agents answer in order, so it has left this one out.
-            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_UNCOMPARED,)),
+            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_REPLAY,)),
         },
     ),
     LoadState.PASSING_ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_PASSING_TRANSITIONS),
@@ -215,9 +215,9 @@ STATES: dict[LoadState, StateDefinition] = {
         awaits_agents_answer=True,
         transitions={
             **_CANCELLED_TRANSITIONS,
-            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
+            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Action.DROP_REPLAY,)),
             # An agent that has worked through a whole turn does not replay for this any more.
-            LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
+            LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP_REPLAY,)),
         },
     ),
     LoadState.ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_CANCELLED_TRANSITIONS),

@@ -18,6 +18,6 @@ def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
         builder.add_update(read_update_as_v1(line))
     comparison = Comparison(builder.finish())
     for line in lines:
-        comparison.add(line, read_update_as_v1(line), is_after_agents_answer=False)
+        comparison.add(line, read_update_as_v1(line), is_after_an_answer=False)
     comparison.end_message()
     return any(comparison.split_tail()) or comparison.has_more or comparison.is_too_costly

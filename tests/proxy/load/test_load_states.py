@@ -169,9 +169,9 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
         assert before <= OVERTAKABLE_STATES
 
 
-BUFFERS = ("uncompared_lines", "before_answer_to_client", "after_answer_to_client")
+BUFFERS = ("replay_lines", "before_answer_to_client", "after_answer_to_client")
 MAY_CHANGE = {
-    "load_limits.py": {"uncompared_lines"},
+    "load_limits.py": {"replay_lines"},
     "load_line_handler.py": {*BUFFERS, "session_state_updates", "replays_of_other_loads"}
     | {"compared_replay", "unechoed_letters"},
 }
@@ -189,7 +189,7 @@ def test_only_the_machine_and_the_load_itself_change_what_a_load_has() -> None:
     package = Path(load_states.__file__).parent.parent
     request = Request(b"{}", RequestId("1"), acp.LOAD, {})
     names = set(vars(Load(request, "s", LoadPlan(acp.LOAD), has_transcript=True)))
-    assert {"state", "uncompared_lines", "answer_line", *BUFFERS} <= names
+    assert {"state", "replay_lines", "answer_line", *BUFFERS} <= names
     assigned: set[tuple[str, str]] = set()
     changed: dict[str, set[str]] = {}
     for path in sorted(package.rglob("*.py")):
