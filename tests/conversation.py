@@ -441,10 +441,15 @@ class CoreConversation:
     def _passed(self, sender: Peer, lines: list[bytes]) -> Step | None:
         """The step of lines that pass without a decision. The conversation goes on as the shell has it: without one."""
         data = b"".join(lines)
-        decided = copy.deepcopy(self.core) if b'"session/' not in data else None  # a copy costs more than all else
+        must_be_decided = (
+            b'"session/' in data
+            or bool(self.core._aliases or self.core._copy_ids)
+            or bool(self.core._load_machine.loads if sender is Peer.AGENT else self.core.waiting_messages)
+        )
+        decided = None if must_be_decided else copy.deepcopy(self.core)  # a copy costs more than all else
         if not (data.endswith(b"\n") and self.core.pass_through.try_admit_simple_lines(data, sender)):
             return None
-        assert decided is not None, "no line about a session passes without a decision"
+        assert decided is not None, "no line about a session, and none during a load, passes without a decision"
         undecided, self.core = self.core, decided
         step = self._step(LinesRead(sender, lines))
         assert step.done == [Forward(sender.other, each) for each in lines]
