@@ -314,6 +314,10 @@ class SimulatedSession:
         return comparison
 
 
+_INITIALIZE = b'{"jsonrpc":"2.0","id":"initialize"'
+"""How the lines of ``CoreConversation.initialize`` begin."""
+
+
 @dataclass
 class _Showing:
     session: str
@@ -443,13 +447,14 @@ class CoreConversation:
         data = b"".join(lines)
         must_be_decided = (
             b'"session/' in data
+            or data.startswith(_INITIALIZE)
             or bool(self.core._aliases or self.core._copy_ids)
             or bool(self.core._load_machine.loads if sender is Peer.AGENT else self.core.waiting_messages)
         )
         decided = None if must_be_decided else copy.deepcopy(self.core)  # a copy costs more than all else
         if not (data.endswith(b"\n") and self.core.pass_through.try_admit_simple_lines(data, sender)):
             return None
-        assert decided is not None, "no line about a session, and none during a load, passes without a decision"
+        assert decided is not None, "what must be decided has passed"
         undecided, self.core = self.core, decided
         step = self._step(LinesRead(sender, lines))
         assert step.done == [Forward(sender.other, each) for each in lines]
