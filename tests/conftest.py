@@ -56,12 +56,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import typer.testing
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
+from typer.main import get_command
 
 from acp_proxy.config.config_file import VARIABLE
 from tests import forked, not_on_windows
@@ -97,6 +100,9 @@ for name in ("SIGINT", "SIGHUP"):
     with contextlib.suppress(AttributeError, ValueError):
         if signal.getsignal(number := getattr(signal, name)) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+
+# Typer would make all commands anew for each command line that its runner runs in this process.
+vars(typer.testing)["_get_command"] = cache(get_command)
 
 GARBAGE = 20_000
 """New objects between two runs of the garbage collector; the default, 700, takes a tenth of the suite's time."""
