@@ -19,9 +19,9 @@ from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import T, WriterJob
-from acp_proxy.run.choose_past_thread import THREAD_NAME
 from acp_proxy.run.look_up_session import ShowOptions
 from acp_proxy.run.relay import WAITING_THREAD_NAME, Relay
+from acp_proxy.run.show_past_thread import THREAD_NAME
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript_replay.replayer import TOOL_LIMIT, Mode
 from simulation.agent import Agent, Message, line_of
@@ -167,8 +167,8 @@ class Proxied(Link):
 
     def _close(self) -> list[Message]:
         self._relay.stop_work(SECONDS)
-        for known in self.recorder._transcripts.sessions.values():  # a process that ends closes what it has open
-            self.recorder._transcripts.close(known)
+        for known in self.recorder._sessions.values():  # a process that ends closes what it has open
+            self.recorder._files.close(known)
         os.close(self._client_output)
         os.close(self._agent_output)
         while self._ends:

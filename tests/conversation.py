@@ -41,7 +41,6 @@ from acp_proxy.proxy.effects import (
     AnswerStatus,
     BeginTranscript,
     BeginTurn,
-    ChoosePast,
     CloseTranscript,
     CompareUnsettled,
     DecideLater,
@@ -62,7 +61,8 @@ from acp_proxy.proxy.effects import (
     SetArchived,
     SetProtocolVersion,
     SetTitle,
-    StopChoosingPast,
+    ShowPast,
+    StopShowingPast,
     StoreAgentsChange,
     TranscriptEffect,
     Warn,
@@ -321,7 +321,7 @@ _INITIALIZE = b'{"jsonrpc":"2.0","id":"initialize"'
 @dataclass
 class _Showing:
     session: str
-    wanted: ChoosePast | None = None
+    wanted: ShowPast | None = None
     is_stopped: bool = False
 
     @property
@@ -507,7 +507,7 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = choose_past(compared, known_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
+        decision = choose_past(compared, known_rule=rule or wanted.known_rule, wants_past=wanted.wants_past)
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, is_uncompared=True, transcript_size=size
@@ -658,10 +658,10 @@ class CoreConversation:
                 return (
                     [Forward(Peer.CLIENT, jsonrpc.encode_result(asked, {}), is_own=True)] if asked is not None else []
                 )
-            case ChoosePast(id):
+            case ShowPast(id):
                 assert not self._showings[id].is_started, f"the past is shown twice for {id}"
                 self._showings[id].wanted = effect
-            case StopChoosingPast(id):
+            case StopShowingPast(id):
                 if id in self._showings:
                     self._showings[id].is_stopped = True
             case CloseTranscript(id):
@@ -773,7 +773,7 @@ class _Rules:
                     self._deleted.add(session)
                 case LookUpSession(id, session):
                     self._opening[id] = session
-                case ChoosePast(id, makes_handover_record=True):
+                case ShowPast(id, makes_handover_record=True):
                     self._handed_over.add(self._opening[id])
                 case Forward(data=data, is_own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"

@@ -10,7 +10,7 @@ from acp_proxy.config.options import OPTIONS
 from acp_proxy.proxy import aliases, open_requests, terminal_notes, tracked_sessions, unnamed_agent
 from acp_proxy.proxy.handover import handovers
 from acp_proxy.proxy.load import load_limits, loads, waiting_messages
-from acp_proxy.recording import recorder, session_transcripts, writer_jobs
+from acp_proxy.recording import recorder, transcript_files, writer_jobs
 from acp_proxy.run import agent_process, output, pump, serve, worker
 from acp_proxy.store import proxy_store
 from acp_proxy.transcript import summary
@@ -63,7 +63,7 @@ SENTENCES = [
     ("reliability.md", f"new transcripts for at most {seconds(proxy_store.CATCH_UP_SECONDS)}"),
     ("architecture.md", f"a mark, for at most {seconds(proxy_store.CATCH_UP_SECONDS)}"),
     ("reliability.md", f"less than a second, and a start by {IN_WORDS[serve._OPENING_SECONDS]};"),
-    ("reliability.md", f"Recording is retried after {seconds(session_transcripts._RETRY_SECONDS)}"),
+    ("reliability.md", f"Recording is retried after {seconds(transcript_files._RETRY_SECONDS)}"),
     ("reliability.md", f"The answer to a fork waits for its copy, at most {seconds(writer_jobs.PATIENCE_SECONDS)}"),
     ("reliability.md", f"`--grace` ({OPTIONS['grace'].default} s) SIGTERM"),
     ("reliability.md", f"{agent_process.TERM_SECONDS:g} s later SIGKILL"),

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.recording import session_transcripts
+from acp_proxy.recording import transcript_files
 from acp_proxy.run import start, worker
 from acp_proxy.store import index, store_index
 from acp_proxy.store.compress import CompressionOptions
@@ -568,7 +568,7 @@ _PAUSE = 0.02
 def _shorten_pauses() -> None:
     """What acp-proxy waits for: seconds would make hours of thousands of conversations."""
     # Longer than a busy machine takes from a session's beginning to its first entry: that entry is what is missing.
-    session_transcripts._RETRY_SECONDS = 0.1
+    transcript_files._RETRY_SECONDS = 0.1
     store_index._RETRY_PAUSE_SECONDS = _PAUSE
     worker.DELAY_SECONDS = 0.005
     index._BUSY_MS = index._ERASE_BUSY_MS = 20

@@ -4,7 +4,8 @@ users, under "Whose replay you see".
 
 - ``choose_past`` decides all: from a rule that is known (``known_rule``), or from the comparison.
 - Once it has decided, everybody asks ``Load.decision``.
-- Before that, ``Load.fixed_rule`` says whether a replay that is held may be dropped.
+- Before that, ``Load.known_rule`` says, if there is one, that the replay need not be compared, and whether one that is
+  held may be dropped.
 """
 
 import enum
@@ -45,7 +46,7 @@ class Rule(enum.Enum):
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
-    # Known from the comparison.
+    # Known after the agent's answer: from the comparison, or from there being none.
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
     NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")

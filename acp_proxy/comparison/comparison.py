@@ -74,8 +74,8 @@ class Comparison:
     def add(self, line: bytes, update: object, *, is_after_an_answer: bool) -> int | None:
         """Take one conversation update: its line, and its parsed ``params.update``.
 
-        ``is_after_an_answer``: it came after the agent's answer. Returns the index in ``text.calls`` if it is about
-        a known call.
+        ``is_after_an_answer``: it came after the agent's answer to this or another load of the session. Returns the
+        index in ``text.calls`` if it is about a known call.
         """
         update = self._mask_as_recorded(update)
         kind = acp.update_kind(update) or ""

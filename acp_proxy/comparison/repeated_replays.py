@@ -18,7 +18,7 @@ _CONTEXT_MARKS = (b"_context", b"Response")
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
 ReplayLine = tuple[bytes, bool]
-"""A line, with whether it came after the agent's answer."""
+"""A line, with whether it came after an answer of the agent: to this or another load of the session."""
 _REPLY_ROLES = frozenset({Role.AGENT, Role.THOUGHT})
 _TEXT_ROLES = _REPLY_ROLES | {Role.USER}
 

@@ -80,8 +80,8 @@ class ComparedBy(enum.Enum):
 
 
 class ReplayForm(enum.Enum):
-    """How a kind is replayed. For ``--replay full``, a client of version 1 gets all ``AS_IT_CAME``, except for the
-    last two."""
+    """How a kind is replayed. For ``--replay full``, a client of version 1 gets all ``AS_IT_CAME``, except for
+    ``LAST`` and ``NEVER``."""
 
     AS_IT_CAME = enum.auto()
     JOINED = enum.auto()

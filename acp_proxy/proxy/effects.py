@@ -288,8 +288,8 @@ class DecideWaiting(Struct, frozen=True):
 class CompareUnsettled(Struct, frozen=True):
     """Compare what the agent sent about a session with its transcript. The event ``UnsettledCompared`` follows.
 
-    ``updates``: lines of updates, each with whether it came after the agent's answer. ``since_size``: if set, they are
-    what was new when the transcript had this size, and only what was appended to it since is compared.
+    ``updates``: lines of updates, each with whether it came after an answer of the agent. ``since_size``: if set, they
+    are what was new when the transcript had this size, and only what was appended to it since is compared.
     """
 
     request_id: RequestId
@@ -298,7 +298,7 @@ class CompareUnsettled(Struct, frozen=True):
     since_size: int | None = None
 
 
-class ChoosePast(Struct, frozen=True):
+class ShowPast(Struct, frozen=True):
     """Compare what the agent sent with the transcript that was looked up, decide whose past is shown, and send the
     transcript if it is that. Also makes the handover record.
 
@@ -310,8 +310,8 @@ class ChoosePast(Struct, frozen=True):
     """Lines of conversation updates, each with whether it came after an answer of the agent."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
-    fixed_rule: Rule | None = None
-    """One that holds whatever ``choose_past`` finds; None: it is not known yet."""
+    known_rule: Rule | None = None
+    """As for ``choose_past``."""
     agent_has_only_part: bool = False
     """The agent's session has only a part of this one, which was handed over to it."""
     wants_past: bool = True
@@ -332,7 +332,7 @@ class ChoosePast(Struct, frozen=True):
     """The types of content blocks that may be attached to the record."""
 
 
-class StopChoosingPast(Struct, frozen=True):
+class StopShowingPast(Struct, frozen=True):
     """Stop comparing, and sending the transcript. A handover record is still made."""
 
     request_id: RequestId
@@ -384,8 +384,8 @@ RelayEffect = (
     | DecideLater
     | DecideWaiting
     | CompareUnsettled
-    | ChoosePast
-    | StopChoosingPast
+    | ShowPast
+    | StopShowingPast
     | CloseTranscript
     | ReserveOutput
 )

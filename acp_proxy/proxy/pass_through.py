@@ -1,8 +1,9 @@
-"""Decides which lines pass without a decision: the one place that says when only forwarding and recording follow.
+"""Says which lines need no decision by ``Connection``: the one place that knows when only forwarding and recording
+follow.
 
-Nine reads in ten are updates of the session that was updated last. Parsing one costs more than forwarding and recording
-it. Simple requests and responses are parsed here once, too. Any other line goes to ``Connection.handle``, which also
-would do the same with those that pass here, only later.
+Nine reads in ten are updates of the session that was updated last. They pass unparsed, since parsing one costs more
+than forwarding and recording it. Simple requests and responses are parsed here, and pass as well. Any other line goes
+to ``Connection.handle``, which also would do the same with those that pass here, only later.
 """
 
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds

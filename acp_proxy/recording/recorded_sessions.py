@@ -1,6 +1,6 @@
 """The recorded sessions, from their beginning until they are forgotten: their turns, deletes, and marks for the index.
 
-Only for the writer (``Recorder``). ``session_transcripts`` has their files.
+Only for the writer (``Recorder``). ``transcript_files`` has their files.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
 from acp_proxy.recording.recorded_session import RecordedSession
-from acp_proxy.recording.session_transcripts import SessionTranscripts
+from acp_proxy.recording.transcript_files import TranscriptFiles
 from acp_proxy.recording.writer_jobs import Heartbeat
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
@@ -23,19 +23,25 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.rewinds import fit_fork_point
 
 
-class RecordedSessions:
-    """The recorded sessions of one connection."""
+class RecordedSessions(dict[str, RecordedSession]):
+    """The recorded sessions of one connection, by id."""
 
     def __init__(
         self,
-        transcripts: SessionTranscripts,
         store: ProxyStore,
         heartbeat: Heartbeat,
+        run_id: str,
+        warn: Callable[[str], None],
         find_agent_folder: Callable[[], str],
+        *,
+        mask: Callable[[bytes], bytes] | None,
+        fsyncs_each_write: bool,
     ) -> None:
-        """``find_agent_folder``: as for ``SessionTranscripts``."""
-        self._transcripts = transcripts
-        self._sessions = transcripts.sessions
+        """As for ``TranscriptFiles``."""
+        super().__init__()
+        self.files = TranscriptFiles(
+            self, store, heartbeat, run_id, warn, find_agent_folder, mask=mask, fsyncs_each_write=fsyncs_each_write
+        )
         self._store = store
         self._heartbeat = heartbeat
         self._find_agent_folder = find_agent_folder
@@ -43,7 +49,7 @@ class RecordedSessions:
 
     def begin(self, effect: BeginTranscript, agent_info: dict[str, object], stamp: str) -> None:
         """Begin to record a session. ``agent_info``: the name and version that the agent reported. ``stamp``: when."""
-        session = self._sessions.get(effect.session_id)
+        session = self.get(effect.session_id)
         is_new = effect.origin == file_format.RECORDED
         if session is not None and not session.is_deleted and not is_new:
             return
@@ -51,35 +57,33 @@ class RecordedSessions:
         if is_new:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(effect.cwd))
         point = fit_fork_point(effect.fork_point, agent_info.get("name")) if effect.fork_point is not None else None
-        self._sessions[effect.session_id] = RecordedSession("", header, is_new, effect.parent_id, point)
+        self[effect.session_id] = RecordedSession("", header, is_new, effect.parent_id, point)
         if session is not None:
-            self._transcripts.close(session)
+            self.files.close(session)
         if effect.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
-            self._transcripts.ids_to_mark.add(effect.session_id)
-        gap = self._transcripts.find_gap(effect.session_id)
+            self.files.ids_to_mark.add(effect.session_id)
+        gap = self.files.find_gap(effect.session_id)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
         if gap is not None and gap.since < stamp and (is_new or session is not None):
-            self._transcripts.drop_gap(effect.session_id)
-        parent_gap = (
-            self._transcripts.find_gap(effect.parent_id) if effect.parent_id is not None and point is None else None
-        )
+            self.files.drop_gap(effect.session_id)
+        parent_gap = self.files.find_gap(effect.parent_id) if effect.parent_id is not None and point is None else None
         if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
-            self._transcripts.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
+            self.files.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
 
         def open_file(recorded: RecordedSession) -> None:
-            transcript = self._transcripts.open_transcript(recorded)
+            transcript = self.files.open_transcript(recorded)
             recorded.is_duplicate_import = effect.origin == file_format.IMPORTED and not transcript.wrote_header
 
-        self._transcripts.run_unless_suspended(effect.session_id, stamp, open_file)
+        self.files.run_unless_suspended(effect.session_id, stamp, open_file)
 
     def is_duplicate_import(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
-        session = self._sessions.get(session_id)
+        session = self.get(session_id)
         return session is not None and session.is_duplicate_import
 
     def end_import(self, session_id: str) -> None:
         """What follows is not of an import, whoever has made that."""
-        session = self._sessions.get(session_id)
+        session = self.get(session_id)
         if session is not None:
             session.is_duplicate_import = False
 
@@ -87,7 +91,7 @@ class RecordedSessions:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
         def begin_anew(recorded: RecordedSession) -> None:
-            self._transcripts.close(recorded)
+            self.files.close(recorded)
             recorded.is_deleted = recorded.was_created = False
             recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=stamp)
 
@@ -95,52 +99,52 @@ class RecordedSessions:
             if recorded.is_deleted:
                 begin_anew(recorded)
                 recorded.must_lift_delete = True
-            self._transcripts.lift_delete(recorded)
-            if recorded.was_created and not self._transcripts.open_and_check_name(recorded):
+            self.files.lift_delete(recorded)
+            if recorded.was_created and not self.files.open_and_check_name(recorded):
                 begin_anew(recorded)
-            transcript = self._transcripts.open_transcript(recorded)
-            self._transcripts.ids_to_mark.add(session_id)
+            transcript = self.files.open_transcript(recorded)
+            self.files.ids_to_mark.add(session_id)
             recorded.is_in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(recorded.agent_folder, session_id, transcript)
 
-        self._transcripts.run_unless_suspended(session_id, stamp, prepare_file)
+        self.files.run_unless_suspended(session_id, stamp, prepare_file)
 
     def mark_sessions(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
-        for session_id in list(self._transcripts.ids_to_mark):
+        for session_id in list(self.files.ids_to_mark):
             with contextlib.suppress(OSError):
-                session = self._sessions.get(session_id)
+                session = self.get(session_id)
                 mark = self._store.mark(
                     self._find_agent_folder(), session_id, session.transcript if session is not None else None
                 )
-                self._transcripts.ids_to_mark.discard(session_id)
+                self.files.ids_to_mark.discard(session_id)
                 if session is not None:
                     session.mark_path = mark
 
     def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
-        if (session := self._sessions.get(session_id)) is not None:
+        if (session := self.get(session_id)) is not None:
             session.is_in_turn = False
 
     def forget(self, session_id: str, stamp: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
-        session = self._sessions.get(session_id)
+        session = self.get(session_id)
         if session is not None:
-            self._transcripts.note_gap(session_id, stamp)
-            self._transcripts.close(session)
-            del self._sessions[session_id]
+            self.files.note_gap(session_id, stamp)
+            self.files.close(session)
+            del self[session_id]
 
     def append_remote_turns(self, agent_folder: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
-        session = self._sessions.get(session_id)
-        is_busy = session is not None and (session.is_in_turn or self._transcripts.has_unnoted_gap(session_id))
+        session = self.get(session_id)
+        is_busy = session is not None and (session.is_in_turn or self.files.has_unnoted_gap(session_id))
         if is_busy or not self._store.has_remote_turns(agent_folder, session_id):
             return
         if session is not None:
-            self._transcripts.close(session)
+            self.files.close(session)
         # To write a long transcript anew does not mean that the store hangs.
         with self._heartbeat.allow_long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
             from acp_proxy.store.remote_turns import append_remote_turns
@@ -154,24 +158,24 @@ class RecordedSessions:
         """Close a session's transcript here, and return whether another process has it open to append: one lock cannot
         be told from another. None if that cannot be determined, or the session is in a turn here: then it stays open.
         """
-        session = self._sessions.get(session_id)
+        session = self.get(session_id)
         if session is not None and session.is_in_turn:
             return None
         if session is not None:
-            self._transcripts.close(session)
+            self.files.close(session)
         return self._store.is_in_use(agent_folder, session_id)
 
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
         """As ``ProxyStore.delete``. Raises OSError."""
-        session = self._sessions.get(session_id)
+        session = self.get(session_id)
         if session is not None:
-            self._transcripts.close(session)
+            self.files.close(session)
         try:
             self._store.delete(agent_folder, session_id, soft=soft)
         except OSError as problem:
             if session is not None:  # ``SessionTracker`` has nothing recorded until its next prompt; the note says so
-                self._transcripts.remember_gap(session_id, timestamps.format_now(time.time()), errno_name(problem))
+                self.files.remember_gap(session_id, timestamps.format_now(time.time()), errno_name(problem))
             raise
         if session is not None:
             session.is_deleted = True
-        self._transcripts.drop_gap(session_id)
+        self.files.drop_gap(session_id)

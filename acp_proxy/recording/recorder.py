@@ -5,7 +5,7 @@ adjacent entries of one session. What is forwarded before it is recorded is writ
 everything else waits until it is (``wait_until_recorded``). What a user asks of the store runs on the same thread,
 after the effects added before (``run_on_writer``).
 
-A failing store suspends the recording of a session (``SessionTranscripts``). Nothing waits long for a store that hangs:
+A failing store suspends the recording of a session (``TranscriptFiles``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
 """
 
@@ -34,7 +34,6 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
 )
 from acp_proxy.recording.recorded_sessions import RecordedSessions
-from acp_proxy.recording.session_transcripts import SessionTranscripts
 from acp_proxy.recording.writer_jobs import Heartbeat, Stalled, Wakeup, WriterJobs
 from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.store.proxy_store import ALL_AGENTS, ProxyStore
@@ -111,7 +110,7 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._other_agents = other_agents
         self._heartbeat = Heartbeat()
-        self._transcripts = SessionTranscripts(
+        self._sessions = RecordedSessions(
             store,
             self._heartbeat,
             self.run_id,
@@ -120,7 +119,7 @@ class Recorder:
             mask=mask,
             fsyncs_each_write=fsync == "always",
         )
-        self._sessions = RecordedSessions(self._transcripts, store, self._heartbeat, self.find_agent_folder)
+        self._files = self._sessions.files
         self._warn = warn
         self._adding_lock = threading.Lock()
         """Held for some instructions while ``_unwritten``, ``_unwritten_bytes`` and ``_added_count`` change. They are
@@ -131,7 +130,7 @@ class Recorder:
         """How many effects were added, and how many of them are done, with their entries in the kernel or given up."""
         self._wakeup = Wakeup()
         self.jobs = WriterJobs(
-            self._heartbeat, self._wakeup, lambda: self._transcripts.warn_of_suspension("it does not answer")
+            self._heartbeat, self._wakeup, lambda: self._files.warn_of_suspension("it does not answer")
         )
         """What the writer is to do besides writing entries."""
         self._is_asleep = False
@@ -149,7 +148,7 @@ class Recorder:
 
     def stop(self, seconds: float) -> None:
         """Write what was added, try suspended sessions again, and end the writer, within ``seconds``."""
-        self._transcripts.allow_retry_now()
+        self._files.allow_retry_now()
         self._is_ending = True
         self._wakeup.send()
         self._thread.join(seconds)
@@ -183,7 +182,7 @@ class Recorder:
     @property
     def is_recording_all(self) -> bool:
         """Whether all sessions are being recorded now."""
-        return not self._transcripts.has_unnoted_gaps and not self._heartbeat.is_stalled
+        return not self._files.has_unnoted_gaps and not self._heartbeat.is_stalled
 
     def wake(self) -> None:
         """Let the writer write what was added, within ``GATHER_SECONDS``. Never waits."""
@@ -203,7 +202,7 @@ class Recorder:
         store hangs, this waits for ``STALL_SECONDS``, or ``PATIENCE_SECONDS`` if the writer moves now and then, and
         then nobody does until it moves."""
         # While something is missing, each wait lets the writer try again.
-        if self._added_count == self._written_count and not self._transcripts.has_unnoted_gaps:
+        if self._added_count == self._written_count and not self._files.has_unnoted_gaps:
             return
         if self._heartbeat.is_stalled or self._heartbeat.has_ended:
             self.wake()
@@ -260,17 +259,17 @@ class Recorder:
 
     def has_unnoted_gap(self, session_id: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""
-        return self._transcripts.has_unnoted_gap(session_id)
+        return self._files.has_unnoted_gap(session_id)
 
     def report_loss(self, session_id: str, problem: OSError) -> None:
         """Warn that the disk may have lost what was recorded of a session, and have that noted as a gap."""
-        self._transcripts.warn_of_loss(errno_name(problem))
+        self._files.warn_of_loss(errno_name(problem))
         self.add(RecordGap(session_id, errno_name(problem)))
         self.wait_until_recorded()
 
     def flush(self) -> None:
         """Write a last time: try everything again, however recently it failed, and report the turns that ended."""
-        self._transcripts.allow_retry_now()
+        self._files.allow_retry_now()
         self.wait_until_recorded()
         self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported after their entries are written
 
@@ -329,7 +328,7 @@ class Recorder:
             with self._warn_of_bug():
                 self._write_batch(batch)
         with self._warn_of_bug():
-            self._transcripts.retry_gaps()
+            self._files.retry_gaps()
         self._written_count += count
         self._heartbeat.beat()
 
@@ -348,7 +347,7 @@ class Recorder:
         while batch:
             seconds, effect = batch.popleft()
             if not isinstance(effect, _ENTRY_EFFECTS) or effect.session_id != session_id:
-                self._transcripts.append(session_id, parts, first_stamp)
+                self._files.append(session_id, parts, first_stamp)
                 parts = file_format.Parts()
             if isinstance(effect, _ENTRY_EFFECTS):
                 session_id = effect.session_id
@@ -373,14 +372,14 @@ class Recorder:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)
                     if len(data) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
-                        self._transcripts.append(session_id, parts, first_stamp)
+                        self._files.append(session_id, parts, first_stamp)
                         parts = file_format.Parts()
                 case RecordNote(_, note):
                     self._sessions.end_import(session_id)
                     parts.append(file_format.encode_note(stamp, self.run_id, note))
                 case _:
                     self._perform(effect, stamp)
-        self._transcripts.append(session_id, parts, first_stamp)
+        self._files.append(session_id, parts, first_stamp)
         self._sessions.mark_sessions()
 
     def _perform(self, effect: _OtherEffect, stamp: str) -> None:
@@ -402,8 +401,8 @@ class Recorder:
             case RecordGap():
                 # Of a session that was closed since, or never recorded, only the warning says it. What the writer
                 # could not take while it was stalled may be the very beginning of one.
-                if effect.session_id in self._transcripts.sessions or effect.reason == GapReason.STORE_HANGS:
-                    self._transcripts.remember_gap(effect.session_id, stamp, effect.reason)
+                if effect.session_id in self._sessions or effect.reason == GapReason.STORE_HANGS:
+                    self._files.remember_gap(effect.session_id, stamp, effect.reason)
             case ForgetSession():
                 self._sessions.forget(effect.session_id, stamp)
             case _:

@@ -85,7 +85,7 @@ class Pump:
             if framer.unfinished_size > LINE_LIMIT:
                 self._pass_overlong_line()
         if last_line := framer.take_unfinished():
-            self._perform_when_recorded(relay.decide_on_lines(self.peer, [last_line]))
+            self._perform_in_order(relay.decide_on_lines(self.peer, [last_line]))
         self.ended.set()
         self._on_end()
 
@@ -100,7 +100,7 @@ class Pump:
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
         data = self._framer.feed_joined(data)
         if data and not (tries_to_pass and self._try_pass(data)):
-            self._perform_when_recorded(self._relay.decide_on_lines(self.peer, split_lines(data)))
+            self._perform_in_order(self._relay.decide_on_lines(self.peer, split_lines(data)))
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 
@@ -116,7 +116,7 @@ class Pump:
         if end:
             self._handle_data(data[end:], tries_to_pass=False)  # too rare to gain by an offer
 
-    def _perform_when_recorded(self, effects: Sequence[RelayEffect]) -> None:
+    def _perform_in_order(self, effects: Sequence[RelayEffect]) -> None:
         """Perform what was decided, in order, once its entries are recorded: only a ``Forward`` may leave before."""
         pending = deque(effects)
         is_recorded = False

@@ -19,7 +19,7 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.recording.session_transcripts import SessionTranscripts
+from acp_proxy.recording.transcript_files import TranscriptFiles
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.open_files import list_open_below
@@ -83,14 +83,14 @@ def test_a_bug_in_noting_a_gap_is_warned_of_once_and_the_writer_goes_on(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording.begin()
-    retry_gaps, bugs = SessionTranscripts.retry_gaps, [RuntimeError("a bug")] * 3
+    retry_gaps, bugs = TranscriptFiles.retry_gaps, [RuntimeError("a bug")] * 3
 
-    def stumble(transcripts: SessionTranscripts) -> None:
+    def stumble(files: TranscriptFiles) -> None:
         if bugs:
             raise bugs.pop()
-        retry_gaps(transcripts)
+        retry_gaps(files)
 
-    monkeypatch.setattr(SessionTranscripts, "retry_gaps", stumble)
+    monkeypatch.setattr(TranscriptFiles, "retry_gaps", stumble)
     recording.write(RecordGap("s", "EIO"))
     assert recording.warnings == ["internal error, something was not recorded: RuntimeError: a bug"]
     bugs.clear()

@@ -167,7 +167,7 @@ def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState
     if client_has_answer:
         return LoadState.BEFORE_PROMPT
     if plan.agent_method is None:
-        return LoadState.CHOOSING_PAST
+        return LoadState.SHOWING_PAST
     return LoadState.PASSING if plan.passes_at_once else LoadState.HOLDING_REPLAY
 
 
@@ -222,8 +222,9 @@ class Load:
         """Lines with the latest recorded state of the session, which follow the answer if the transcript is shown."""
 
         self.replay_lines = LineBuffer[bool]()
-        """Lines of the conversation that the agent sent, each with whether it came after the agent's answer. Kept until
-        they are compared, and, if the client does not have them, until they are sent after that, or dropped."""
+        """Lines of the conversation that the agent sent, each with whether it came after an answer of the agent: to
+        this or another load of the session. Kept until they are compared, and, if the client does not have them, until
+        they are sent after that, or dropped."""
         self.session_state_updates = LineBuffer[None]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
         self.before_answer_to_client, self.after_answer_to_client = LineBuffer[object](), LineBuffer[object]()
@@ -235,7 +236,7 @@ class Load:
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = (
-            choose_past(None, known_rule=plan.fixed_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
+            choose_past(None, known_rule=plan.known_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
         )
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
@@ -275,10 +276,10 @@ class Load:
         return not self.plan.wants_past or (self.decision is not None and self.decision.withholds_replay)
 
     @property
-    def fixed_rule(self) -> Rule | None:
-        """The ``known_rule`` for ``choose_past``, if there is one before the agent's answer: the plan's, unless the
-        agent was asked for a new session instead. Rules that come to hold later are in ``decision`` at once."""
-        return Rule.HANDED_OVER if self.opens_new_session else self.plan.fixed_rule
+    def known_rule(self) -> Rule | None:
+        """As for ``choose_past``, if there is one before the agent's answer: the plan's, unless the agent was asked for
+        a new session instead. Rules that come to hold later are in ``decision`` at once."""
+        return Rule.HANDED_OVER if self.opens_new_session else self.plan.known_rule
 
     @property
     def agent_has_only_part(self) -> bool:
@@ -292,7 +293,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.replay_lines) or (self.plan.agent_method == acp.LOAD and self.fixed_rule is None)
+        return bool(self.replay_lines) or (self.plan.agent_method == acp.LOAD and self.known_rule is None)
 
     @property
     def agent_may_replay(self) -> bool:

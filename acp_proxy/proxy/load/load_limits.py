@@ -22,7 +22,7 @@ class LoadLimits:
     def keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
         """Keep a line that the client has, or must not get, to compare it when the next prompt comes.
 
-        ``is_after_an_answer``: it came after the agent's answer.
+        ``is_after_an_answer``: it came after the agent's answer to this or another load of the session.
         """
         if load.replay_lines.is_closed:
             return
@@ -37,7 +37,7 @@ class LoadLimits:
     def try_drop_replay(self, load: Load) -> bool:
         """Drop what the agent has replayed, if the transcript is shown whatever it sends. Returns whether there was
         something to drop."""
-        rule = load.fixed_rule
+        rule = load.known_rule
         if rule is None or rule.whose_past is not WhosePast.TRANSCRIPT or not load.replay_lines:
             return False
         load.replay_lines.drop()

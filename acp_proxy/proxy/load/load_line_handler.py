@@ -77,7 +77,7 @@ class LoadLineHandler:
                     load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
                 return []
-            case LoadState.CHOOSING_PAST | LoadState.CANCELLING_AGREED:
+            case LoadState.SHOWING_PAST | LoadState.CANCELLING_AGREED:
                 load.after_answer_to_client.add(line, update)
                 return []
             case LoadState.BEFORE_PROMPT | LoadState.AFTER_PROMPT:

@@ -16,7 +16,6 @@ from acp_proxy.protocol import acp, json_splice, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import (
-    ChoosePast,
     CloseTranscript,
     DecideLater,
     DeleteSession,
@@ -24,7 +23,8 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     Forward,
     ReserveOutput,
-    StopChoosingPast,
+    ShowPast,
+    StopShowingPast,
     Warn,
 )
 from acp_proxy.proxy.events import PastChosen, UnsettledCompared
@@ -37,8 +37,8 @@ from acp_proxy.proxy.load.load_line_handler import LoadLineHandler, send_lines
 from acp_proxy.proxy.load.load_plan import FORK_PLAN
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
-    CHOOSING_STATES,
     OVERTAKABLE_STATES,
+    SHOWING_STATES,
     STATES,
     Action,
     LoadEvent,
@@ -82,16 +82,16 @@ class LoadMachine:
         match action:
             case Action.RECORD_OPENED:
                 return self._record_opened(load)
-            case Action.CHOOSE_PAST:
-                return self._begin_choosing_past(load)
+            case Action.SHOW_PAST:
+                return self._begin_showing_past(load)
             case Action.CLOSE_TRANSCRIPT:
                 return [CloseTranscript(load.request.id)]
-            case Action.STOP_CHOOSING_PAST:
-                return [StopChoosingPast(load.request.id)]
+            case Action.STOP_SHOWING_PAST:
+                return [StopShowingPast(load.request.id)]
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
-                load.decision = _choose_without_comparison(load, Rule.PASSES)
+                load.decision = _decide_by_rule(load, Rule.PASSES)
                 return send_lines(load.replay_lines.lines if not load.withholds_replay_so_far else [])
             case Action.SEND_REPLAY:
                 return send_lines([line for line, _ in load.replay_lines.take()])
@@ -112,7 +112,7 @@ class LoadMachine:
             case Action.ANSWER_AFTER_PAST:
                 return self._answer_after_past(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = _choose_without_comparison(load, Rule.CANCELLED)
+                load.decision = _decide_by_rule(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.session_state_updates.drop()
@@ -157,7 +157,7 @@ class LoadMachine:
         )
         if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
             load.before_answer_to_client.add(busy, None)
-        return self._begin_choosing_past(load)
+        return self._begin_showing_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
@@ -167,7 +167,8 @@ class LoadMachine:
         return self._add_and_end_another(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
-        """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
+        """The client cancels a load with ``$/cancel_request``: unless the load passes, it gets an answer, and the
+        agent's is dropped."""
         id = jsonrpc.read_cancelled_id(message)
         load = self.loads.find_open(id) if id is not None else None
         if id is None or load is None or load.refused_prompt is not None:
@@ -275,10 +276,10 @@ class LoadMachine:
 
     # --- comparison, and the choice of the past
 
-    def _begin_choosing_past(self, load: Load) -> list[Effect]:
+    def _begin_showing_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = _choose_without_comparison(load, Rule.NOT_RECORDED)
+            load.decision = _decide_by_rule(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.wants_past
@@ -288,11 +289,11 @@ class LoadMachine:
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
         return [
-            ChoosePast(
+            ShowPast(
                 load.request.id,
                 tuple(load.replay_lines.items),
                 load.needs_comparison,
-                load.fixed_rule,
+                load.known_rule,
                 load.agent_has_only_part,
                 wants_past=load.plan.wants_past and refused_prompt is None,
                 makes_handover_record=gives_handover_record,
@@ -308,14 +309,14 @@ class LoadMachine:
     def handle_past_chosen(self, past_chosen: PastChosen) -> list[Effect]:
         """``run`` has compared, and sent the transcript if that is shown."""
         load = self.loads.find_open(past_chosen.request_id)
-        if load is None or load.state not in CHOOSING_STATES:  # cancelled, or the id came again
+        if load is None or load.state not in SHOWING_STATES:  # cancelled, or the id came again
             for cancelled in self.loads.list_answered():
                 if cancelled.request.id == past_chosen.request_id:
                     self._continuations.keep_handover_record(cancelled, past_chosen)
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = _choose_without_comparison(load, Rule.CANCELLED) if is_cancelled else past_chosen.decision
+        load.decision = _decide_by_rule(load, Rule.CANCELLED) if is_cancelled else past_chosen.decision
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             is_checked = load.compared_replay is not None and load.compared_replay.is_rechecked
@@ -415,8 +416,8 @@ class LoadMachine:
         return effects + (self._apply_event(load, LoadEvent.AGENT_ENDED) if self._has_agent_ended else [])
 
     def settle_before_next_load(self, session_id: str) -> list[Effect]:
-        """The session is opened again: record what is new until now, unless its last replay is cut in the middle. Then
-        nobody knows what is new, and the next replay has it too."""
+        """A load of the session is looked up: record what is new until now, unless the last replay is cut in the
+        middle. Then nobody knows what is new, and the next replay has it too."""
         load = self.loads.find_answered(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT or load.compared_replay is None:
             return []
@@ -425,7 +426,7 @@ class LoadMachine:
         return self.line_handler.settle(load)
 
     def end_or_keep_previous(self, next_load: Load) -> list[Effect]:
-        """The agent is asked to open a session again: what comes now is the next load's, and the last one is over.
+        """The next load begins: what the agent sends now is its, and the last one is over.
 
         If the last replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
         there may be none, so the last load is kept until the client has the answer to the next one."""
@@ -443,7 +444,7 @@ class LoadMachine:
         return self.line_handler.release_undecided(load.session_id)
 
     def _end_previous(self, load: Load) -> list[Effect]:
-        """The client has its answer to a load: end the session's earlier one, if that was kept."""
+        """The client has its answer to the next load: end the last one, if ``end_or_keep_previous`` has kept it."""
         earlier = self.loads.find_answered(load.session_id)
         if earlier is None or earlier is load:
             return []
@@ -452,7 +453,8 @@ class LoadMachine:
         return self._apply_event(earlier, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_answered_load(self, session_id: str | None) -> list[Effect]:
-        """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
+        """Settle now what the agent sent about a session, and end its load: the client closes or rewinds the session,
+        or another load needs the room."""
         load = self.loads.find_answered(session_id)
         return self._apply_event(load, LoadEvent.MUST_END) if load is not None else []
 
@@ -488,12 +490,12 @@ class LoadMachine:
         self._handovers.forget_session(session_id)
         load = self.loads.find_answered(session_id)
         effects += self._apply_event(load, LoadEvent.DROPPED) if load is not None else []
-        effects += [StopChoosingPast(load.request.id) for load in self.loads.list_open_of_session(session_id)]
+        effects += [StopShowingPast(load.request.id) for load in self.loads.list_open_of_session(session_id)]
         return [*effects, DeleteSession(session_id, request_id)]
 
     def handle_agent_end(self, reason: str) -> list[Effect]:
-        """The agent has ended: bring ``AGENT_ENDED`` to all loads. Those that it has not answered get an error, whose
-        text is ``reason``."""
+        """The agent has ended: bring ``AGENT_ENDED`` to all loads, to those whose past is being shown once the client
+        has its answer. Those that the agent has not answered get an error, whose text is ``reason``."""
         had_ended, self._has_agent_ended = self._has_agent_ended, True
         effects: list[Effect] = []
         for load in self.loads.list_open():
@@ -506,7 +508,7 @@ class LoadMachine:
         return effects
 
 
-def _choose_without_comparison(load: Load, rule: Rule) -> Decision:
+def _decide_by_rule(load: Load, rule: Rule) -> Decision:
     """Whose past is shown, by a rule that has come to hold."""
     return choose_past(None, known_rule=rule, wants_past=load.plan.wants_past)
 

@@ -4,7 +4,7 @@ store and the options.
 A plan never changes, but what happens later may override it in the ``Load``:
 
 - Too much waits, or a prompt comes: what was to wait passes.
-- The agent was asked for a new session instead: ``fixed_rule`` is ``HANDED_OVER``.
+- The agent was asked for a new session instead: ``known_rule`` is ``HANDED_OVER``.
 - A prompt comes, or there is a transcript by now: ``imports_replay`` is False.
 
 docs/transparency.md says who answers what.
@@ -37,11 +37,11 @@ class LoadPlan(Struct, frozen=True):
 
     agent_method: str | None
     """The method that goes to the agent; None: it is not asked, since it has the session open in a turn."""
-    fixed_rule: Rule | None = None
+    known_rule: Rule | None = None
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
     wants_past: bool = True
     """False only for a resume that acp-proxy serves: the client has the past on the screen. True for one that passes,
-    whose client gets what the agent sends, and for ``RESEND_PLAN``, whose ``ChoosePast`` says otherwise."""
+    whose client gets what the agent sends, and for ``RESEND_PLAN``, whose ``ShowPast`` says otherwise."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     keeps_client_id: bool = True
@@ -55,19 +55,19 @@ class LoadPlan(Struct, frozen=True):
     def passes_at_once(self) -> bool:
         """Whether what the agent sends goes to the client at once. Otherwise it waits until it is decided whose past
         the client sees."""
-        return self.fixed_rule is Rule.PASSES
+        return self.known_rule is Rule.PASSES
 
 
-FORK_PLAN = LoadPlan(acp.FORK, fixed_rule=Rule.PASSES)
+FORK_PLAN = LoadPlan(acp.FORK, known_rule=Rule.PASSES)
 """The plan of a fork. Its load begins with the agent's answer, so nothing is left to decide."""
-RESEND_PLAN = LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER)
+RESEND_PLAN = LoadPlan(acp.NEW, known_rule=Rule.HANDED_OVER)
 """The plan for a prompt that the agent refused, not knowing the session: a new one, which gets the prompt again."""
 
 
 def plan_passing(method: str, *, keeps_client_id: bool = True) -> LoadPlan:
     """The plan for a request that passes as it is, since acp-proxy does not serve it, or too many are open.
     ``keeps_client_id``: as for ``LoadPlan``."""
-    return LoadPlan(method, fixed_rule=Rule.PASSES, keeps_client_id=keeps_client_id)
+    return LoadPlan(method, known_rule=Rule.PASSES, keeps_client_id=keeps_client_id)
 
 
 def plan_load(
@@ -78,34 +78,34 @@ def plan_load(
     ``method``: ``session/load`` or ``session/resume``. ``served_by_agent``: what the agent serves
     itself. ``is_in_turn``: a turn of the session is under way.
     """
-    fixed_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
+    known_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
     if session.agent_lacks_it and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
-        new_session_plan = LoadPlan(acp.NEW, fixed_rule=fixed_rule, wants_past=method == acp.LOAD, handover_mode=ALWAYS)
+        new_session_plan = LoadPlan(acp.NEW, known_rule=known_rule, wants_past=method == acp.LOAD, handover_mode=ALWAYS)
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
-        return _plan_session_resume(fixed_rule, served_by_agent, modes, must_catch_up=must_catch_up)
+        return _plan_session_resume(known_rule, served_by_agent, modes, must_catch_up=must_catch_up)
     return _plan_session_load(
-        session, fixed_rule, served_by_agent, modes, is_in_turn=is_in_turn, must_catch_up=must_catch_up
+        session, known_rule, served_by_agent, modes, is_in_turn=is_in_turn, must_catch_up=must_catch_up
     )
 
 
 def _plan_session_resume(
-    fixed_rule: Rule | None, served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool
+    known_rule: Rule | None, served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool
 ) -> LoadPlan:
     """The plan for a ``session/resume`` of a session that the agent has. ``must_catch_up``: its session lacks turns."""
     can_resume = capabilities.RESUME in served_by_agent
     if must_catch_up and can_resume and modes.resume != AGENT:
-        return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, wants_past=False, agent_must_catch_up=True)
+        return LoadPlan(acp.RESUME, known_rule=known_rule, wants_past=False, agent_must_catch_up=True)
     if can_resume or modes.resume != STORE:
         return plan_passing(acp.RESUME)
     # The rule hides the agent's replay; a client that resumes gets none in its place.
-    return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, agent_must_catch_up=must_catch_up)
+    return LoadPlan(acp.LOAD, known_rule=Rule.ASKED_FOR, wants_past=False, agent_must_catch_up=must_catch_up)
 
 
 def _plan_session_load(
     session: SessionLookedUp,
-    fixed_rule: Rule | None,
+    known_rule: Rule | None,
     served_by_agent: frozenset[str],
     modes: Modes,
     *,
@@ -122,31 +122,31 @@ def _plan_session_load(
     # resume, nobody could tell from the turn.
     lacks_replay = session.agent_has_only_part or not can_load
     if is_in_turn and lacks_replay and session.has_transcript and session.errno_name is None:
-        return LoadPlan(None, fixed_rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
+        return LoadPlan(None, known_rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
     if can_load:
         if is_in_turn or session.errno_name is not None or not session.has_transcript:
             return LoadPlan(
                 acp.LOAD,
-                fixed_rule=Rule.PASSES,
+                known_rule=Rule.PASSES,
                 may_import=not session.has_transcript and not is_in_turn and session.errno_name is None,
             )
         if modes.load == STORE and session.is_complete:
             agent_method = acp.RESUME if can_resume else acp.LOAD
             return LoadPlan(
                 agent_method,
-                fixed_rule=Rule.ASKED_FOR,
+                known_rule=Rule.ASKED_FOR,
                 handover_mode=handover_mode,
                 agent_must_catch_up=must_catch_up,
             )
-        return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up)
+        return LoadPlan(acp.LOAD, known_rule=known_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up)
     if can_resume:
         return LoadPlan(
-            acp.RESUME, fixed_rule=fixed_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
+            acp.RESUME, known_rule=known_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
         )
     if modes.handover == NEVER:
         return None
     return (
-        LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, handover_mode=ALWAYS)
+        LoadPlan(acp.NEW, known_rule=Rule.HANDED_OVER, handover_mode=ALWAYS)
         if session.has_transcript
         else Refusal.NOT_FOUND
     )

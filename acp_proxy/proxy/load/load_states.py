@@ -14,7 +14,7 @@ answer, or never do either; so what comes for a cancelled request must not be ta
 ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
-own, and sends the transcript if that is to be shown (``CHOOSING_PAST``, or ``CANCELLING_AGREED`` if the client
+own, and sends the transcript if that is to be shown (``SHOWING_PAST``, or ``CANCELLING_AGREED`` if the client
 cancels). What the agent sends meanwhile is held, and leaves after the answer.
 
 **Answered.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared
@@ -25,7 +25,7 @@ A load for which the agent is not asked begins as agreed, and is over with its a
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``). *Answered*
 alone means this phase.
 
-Three actions may bring the next event themselves, so they come last: ``CHOOSE_PAST`` brings ``PAST_CHOSEN`` if there is
+Three actions may bring the next event themselves, so they come last: ``SHOW_PAST`` brings ``PAST_CHOSEN`` if there is
 no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and ``ADD_TO_ANSWERED`` brings
 what has happened before: ``MUST_END``, ``PROMPTED`` or ``AGENT_ENDED``.
 
@@ -47,7 +47,7 @@ class LoadState(enum.Enum):
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
     ABANDONED = "cancelled and answered; the agent has answered a later request, or worked through a turn"
-    CHOOSING_PAST = "the agent has agreed; ``run`` chooses whose past is shown, and sends it if that is the transcript"
+    SHOWING_PAST = "the agent has agreed; ``run`` chooses whose past is shown, and sends it if that is the transcript"
     CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
     AFTER_PROMPT = "the client has prompted since its answer; everything is new except a replay that still runs"
@@ -76,9 +76,9 @@ class Action(enum.Enum):
     """What a transition does."""
 
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
-    CHOOSE_PAST = "have ``run`` choose whose past is shown, and send it if that is the transcript"
+    SHOW_PAST = "have ``run`` choose whose past is shown, and send it if that is the transcript"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
-    STOP_CHOOSING_PAST = "have ``run`` stop comparing, and sending the transcript"
+    STOP_SHOWING_PAST = "have ``run`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
     BEGIN_PASSING = "send the client what the agent sent, if it wants the past; it is still compared"
     SEND_REPLAY = "send the client what the agent sent, which may say why it refuses"
@@ -139,7 +139,7 @@ STATES: dict[LoadState, StateDefinition] = {
         holds_lines=True,
         transitions={
             # Nothing is sent yet: whose past is shown is known when ``run`` has compared.
-            LoadEvent.AGREED: (LoadState.CHOOSING_PAST, (Action.RECORD_OPENED, Action.CHOOSE_PAST)),
+            LoadEvent.AGREED: (LoadState.SHOWING_PAST, (Action.RECORD_OPENED, Action.SHOW_PAST)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
                 (
@@ -221,7 +221,7 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_CANCELLED_TRANSITIONS),
-    LoadState.CHOOSING_PAST: StateDefinition(
+    LoadState.SHOWING_PAST: StateDefinition(
         holds_lines=True,
         transitions={
             # A prompt that has come meanwhile is brought by ``ADD_TO_ANSWERED``.
@@ -232,7 +232,7 @@ STATES: dict[LoadState, StateDefinition] = {
             # ``run`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (
                 LoadState.CANCELLING_AGREED,
-                (Action.STOP_CHOOSING_PAST, Action.RESERVE_OUTPUT),
+                (Action.STOP_SHOWING_PAST, Action.RESERVE_OUTPUT),
             ),
         },
     ),
@@ -268,7 +268,7 @@ OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
-CHOOSING_STATES = frozenset({LoadState.CHOOSING_PAST, LoadState.CANCELLING_AGREED})
+SHOWING_STATES = frozenset({LoadState.SHOWING_PAST, LoadState.CANCELLING_AGREED})
 """States in which the thread of ``run`` chooses the past, or sends the transcript."""
 UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})
 """States in which nobody wants a new session any more that the agent was asked for."""

@@ -11,11 +11,11 @@ from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
-    ChoosePast,
     EndTurn,
     RecordMessage,
     RecordNote,
-    StopChoosingPast,
+    ShowPast,
+    StopShowingPast,
 )
 from acp_proxy.proxy.handover import handovers
 from acp_proxy.proxy.handover.handovers import ATTACHED_LIMIT, Handovers
@@ -57,7 +57,7 @@ from tests.conversation import (
 
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
-SHOW_HANDED_OVER = ChoosePast(ONE, fixed_rule=Rule.HANDED_OVER, agent_has_only_part=True, makes_handover_record=True)
+SHOW_HANDED_OVER = ShowPast(ONE, known_rule=Rule.HANDED_OVER, agent_has_only_part=True, makes_handover_record=True)
 HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> über “all” of it\n\n{END}\n"
 BEGINNING, NEXT = HANDOVER_RECORD[:6], HANDOVER_RECORD[6:10]
 
@@ -401,7 +401,7 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     talk.client.say(delete(2, "s"))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = showing_past()
-    assert StopChoosingPast(ONE) in talk.client.say(delete(2, "s")).asked
+    assert StopShowingPast(ONE) in talk.client.say(delete(2, "s")).asked
     assert [told["id"] for told in client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))] == [1]
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
@@ -500,9 +500,9 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     step = talk.agent.say(refusal | {"id": 2})
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
-    wanted = ChoosePast(
+    wanted = ShowPast(
         make_request_id(2),
-        fixed_rule=Rule.HANDED_OVER,
+        known_rule=Rule.HANDED_OVER,
         agent_has_only_part=True,
         wants_past=False,
         makes_handover_record=True,
@@ -849,9 +849,9 @@ def hand_over_with_image() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record and an image."""
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client.say(load(1, "s"))
-    wanted = ChoosePast(
+    wanted = ShowPast(
         ONE,
-        fixed_rule=Rule.HANDED_OVER,
+        known_rule=Rule.HANDED_OVER,
         agent_has_only_part=True,
         makes_handover_record=True,
         accepted_content=frozenset({"image"}),

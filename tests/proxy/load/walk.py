@@ -25,7 +25,6 @@ from acp_proxy.proxy.effects import (
     AddAlias,
     BeginTranscript,
     BeginTurn,
-    ChoosePast,
     CloseTranscript,
     CompareUnsettled,
     Effect,
@@ -37,7 +36,8 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
     RelayEffect,
     ReserveOutput,
-    StopChoosingPast,
+    ShowPast,
+    StopShowingPast,
     TranscriptEffect,
     Warn,
 )
@@ -440,7 +440,7 @@ def _recorded(effect: TranscriptEffect) -> str:
             return type(effect).__name__
 
 
-def _flags(effect: ChoosePast) -> list[tuple[str, bool]]:
+def _flags(effect: ShowPast) -> list[tuple[str, bool]]:
     return [
         ("compares", effect.needs_comparison),
         ("wants past", effect.wants_past),
@@ -453,17 +453,17 @@ def _done(effect: RelayEffect) -> str:
     match effect:
         case Forward(to, data):
             return f"{'to client' if to is Peer.CLIENT else 'to agent'} {_lines(data)}" if data else ""
-        case ChoosePast():
+        case ShowPast():
             told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
             flags = [word for word, is_set in _flags(effect) if is_set]
-            rule = [effect.fixed_rule.name] if effect.fixed_rule is not None else []
+            rule = [effect.known_rule.name] if effect.known_rule is not None else []
             return f"choose past {effect.request_id} {' '.join([*flags, *rule])} [{told}]"
         case CompareUnsettled(request_id, _, told, since):
             part = "past" if since is None else "since"
             return f"compare {part} {request_id} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
         case (
             CloseTranscript(request_id)
-            | StopChoosingPast(request_id)
+            | StopShowingPast(request_id)
             | ReserveOutput(request_id)
             | LookUpSession(request_id)
         ):

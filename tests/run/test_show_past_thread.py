@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy.effects import ChoosePast
+from acp_proxy.proxy.effects import ShowPast
 from acp_proxy.proxy.events import PastChosen
-from acp_proxy.run.choose_past_thread import ChoosePastThread
 from acp_proxy.run.look_up_session import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
+from acp_proxy.run.show_past_thread import ShowPastThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript_replay.replayer import TOOL_LIMIT, Mode
@@ -24,7 +24,7 @@ from tests.transcript_replay.entries import make_handover_record
 from tests.waiting import SECONDS
 
 OWN_RUN = "run002"
-WANTED = ChoosePast(RequestId("1"))
+WANTED = ShowPast(RequestId("1"))
 WORDS = [f" word{number}" for number in range(300)]
 ANSWER = [transcript_lines.agent_chunk(word) for word in WORDS]
 TERMINAL = transcript_lines.update(
@@ -48,14 +48,14 @@ def make_thread(
     warnings: list[str],
     *,
     must_compare_first: bool = False,
-) -> ChoosePastThread:
+) -> ShowPastThread:
     to_client = Output(writes, lambda: None)
 
     def end(what: PastChosen) -> bool:
         ended.append(what)
         return not (what.is_uncompared and must_compare_first)
 
-    return ChoosePastThread(
+    return ShowPastThread(
         transcript_lines.SESSION,
         OpenedTranscript(transcript_lines.SESSION, TranscriptReader(path), title=None),
         ShowOptions(mode, TOOL_LIMIT),
@@ -67,7 +67,7 @@ def make_thread(
 
 
 def show(
-    path: Path, lines: list[bytes], mode: Mode, wanted: ChoosePast = WANTED, *, must_compare_first: bool = False
+    path: Path, lines: list[bytes], mode: Mode, wanted: ShowPast = WANTED, *, must_compare_first: bool = False
 ) -> tuple[list[bytes], PastChosen]:
     path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(lines))
     reads, writes = os.pipe()
@@ -95,7 +95,7 @@ def messages(lines: list[bytes]) -> list[bytes]:
     return [(entry.raw or b"") + b"\n" for line in lines if (entry := file_format.decode_entry(line)) is not None]
 
 
-def make_request(theirs: list[bytes]) -> ChoosePast:
+def make_request(theirs: list[bytes]) -> ShowPast:
     return replace(WANTED, updates=tuple((line, False) for line in theirs), needs_comparison=True)
 
 
@@ -135,7 +135,7 @@ def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(WANTED, wants_past=False, fixed_rule=Rule.ASKED_FOR)
+    wanted = replace(WANTED, wants_past=False, known_rule=Rule.ASKED_FOR)
     heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
@@ -154,7 +154,7 @@ def test_a_comparison_that_is_given_up_is_not_taken_for_an_agent_that_replayed_n
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(make_request(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
+    wanted = replace(make_request(messages([LACKED, *ANSWER])), known_rule=Rule.ASKED_FOR)
     heard, ended = show(path, ours, "full", wanted)
     assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
 
@@ -162,7 +162,7 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
-    wanted = replace(make_request(messages(ANSWER) + new), wants_past=False, fixed_rule=Rule.ASKED_FOR)
+    wanted = replace(make_request(messages(ANSWER) + new), wants_past=False, known_rule=Rule.ASKED_FOR)
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.latest_state_lines) == ([], [])
     assert ended.comparison is not None
@@ -172,7 +172,7 @@ def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [transcript_lines.prompt_line("q"), TERMINAL, *ANSWER, transcript_lines.answer()]
-    heard, ended = show(path, ours, mode, replace(WANTED, makes_handover_record=True, fixed_rule=Rule.HANDED_OVER))
+    heard, ended = show(path, ours, mode, replace(WANTED, makes_handover_record=True, known_rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.handover_record
     assert ended.handover_record == make_handover_record(heard)
 
@@ -199,7 +199,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
     wanted = replace(
         WANTED,
         makes_handover_record=True,
-        fixed_rule=Rule.HANDED_OVER,
+        known_rule=Rule.HANDED_OVER,
         wants_past=False,
         before_prompt=RequestId("1"),
     )
@@ -226,7 +226,7 @@ def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(pa
     handover = transcript_lines.note(file_format.NoteType.OPENED, method="session/load", anew=True)
     lines = [*turn, transcript_lines.answer(), handover, *turn, transcript_lines.answer()]
     as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
-    wanted = replace(WANTED, fixed_rule=rule, agent_has_only_part=True, protocol_version=2)
+    wanted = replace(WANTED, known_rule=rule, agent_has_only_part=True, protocol_version=2)
     heard, _ = show(path, as_v2, "full", wanted)
     updates = [json.loads(line)["params"]["update"] for line in heard]
     ids = [update["messageId"] for update in updates if update["sessionUpdate"].startswith("agent_message")]

@@ -9,7 +9,7 @@ Only for the writer (``Recorder``), except where stated. ``recorded_sessions`` s
 import contextlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from os.path import exists
 
@@ -43,11 +43,12 @@ class Gap(Struct):
     retry_at: float = 0.0
 
 
-class SessionTranscripts:
+class TranscriptFiles:
     """The transcripts of one connection's recorded sessions."""
 
     def __init__(
         self,
+        sessions: Mapping[str, RecordedSession],
         store: ProxyStore,
         heartbeat: Heartbeat,
         run_id: str,
@@ -57,9 +58,9 @@ class SessionTranscripts:
         mask: Callable[[bytes], bytes] | None,
         fsyncs_each_write: bool,
     ) -> None:
-        """``find_agent_folder``: returns the agent's folder. Raises OSError. ``mask``: as for ``Recorder``."""
-        self.sessions: dict[str, RecordedSession] = {}
-        """The recorded sessions by id."""
+        """``sessions``: the recorded ones by id. ``find_agent_folder``: returns the agent's folder. Raises OSError.
+        ``mask``: as for ``Recorder``."""
+        self._sessions = sessions
         self.ids_to_mark: set[str] = set()
         """The sessions that may need another mark for the index."""
         self._unnoted_gaps: dict[str, Gap] = {}
@@ -115,7 +116,7 @@ class SessionTranscripts:
     ) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
         failure suspends the session for ``_RETRY_SECONDS``. ``first_stamp``: when what is then missing was added."""
-        session = self.sessions.get(session_id)
+        session = self._sessions.get(session_id)
         gap = self._unnoted_gaps.get(session_id)
         self._heartbeat.beat()
         if session is None or (gap is not None and time.monotonic() < gap.retry_at):
@@ -176,7 +177,7 @@ class SessionTranscripts:
         else is ever appended to these transcripts."""
         for session_id in list(self._unnoted_gaps):
             self._heartbeat.beat()
-            session = self.sessions.get(session_id)
+            session = self._sessions.get(session_id)
             if session is not None and session.is_deleted:
                 del self._unnoted_gaps[session_id]
             else:
@@ -207,7 +208,7 @@ class SessionTranscripts:
         )
 
     def _handle_failed_close(self, session: RecordedSession, problem: OSError) -> None:
-        if self.sessions.get(session.header.session_id) is session and not session.is_deleted:
+        if self._sessions.get(session.header.session_id) is session and not session.is_deleted:
             self.remember_gap(session.header.session_id, timestamps.format_now(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
 

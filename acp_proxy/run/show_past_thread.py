@@ -22,7 +22,7 @@ from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.effects import ChoosePast
+from acp_proxy.proxy.effects import ShowPast
 from acp_proxy.proxy.events import PastChosen
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.run.look_up_session import OpenedTranscript, ShowOptions
@@ -39,13 +39,13 @@ from acp_proxy.transcript_replay.replayer import FOLDED_PAGE, Replayer
 from acp_proxy.transcript_replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
-THREAD_NAME = "choose past"
+THREAD_NAME = "show past"
 SEND_SIZE = 64 * 1024
 _GATHER_SECONDS = 0.005
 """Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
 
 
-class ChoosePastThread:
+class ShowPastThread:
     """Chooses once whose past of a session is shown, and sends the transcript if it is that."""
 
     def __init__(
@@ -74,14 +74,14 @@ class ChoosePastThread:
         self._warn = warn
         self._run_id = run_id
         self._mask = mask
-        self._effect: ChoosePast  # what to do; set by ``start``
+        self._effect: ShowPast  # what to do; set by ``start``
         self._is_stopped = False
         self._unsent: list[bytes] = []
         self._unsent_size = 0
         self._sent_at = 0.0
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
-    def start(self, effect: ChoosePast) -> None:
+    def start(self, effect: ShowPast) -> None:
         self._effect = effect
         self._thread.start()
 
@@ -102,7 +102,7 @@ class ChoosePastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_past(None, known_rule=effect.fixed_rule, wants_past=effect.wants_past, comparison_failed=True)
+        decision = choose_past(None, known_rule=effect.known_rule, wants_past=effect.wants_past, comparison_failed=True)
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -114,7 +114,7 @@ class ChoosePastThread:
                 comparison.end_message()
             decision = choose_past(
                 comparison,
-                known_rule=effect.fixed_rule,
+                known_rule=effect.known_rule,
                 wants_past=effect.wants_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
@@ -140,7 +140,7 @@ class ChoosePastThread:
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, showing the transcript ended early: {type(bug).__name__}: {bug}")
 
-    def _make_replayer(self, effect: ChoosePast, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
+    def _make_replayer(self, effect: ShowPast, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
         v1_replayer = Replayer(
             self._session_id,
