@@ -23,7 +23,7 @@ demo: $(VENV)
 test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
 	@.venv/bin/python -m compileall -q -j 0 acp_proxy simulation tests torture || true  # hundreds of processes start from these files
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --dist worksteal \
-		-n $$(.venv/bin/python -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')  # some tests mostly wait
+		-n $$(.venv/bin/python -c 'import os; print((os.cpu_count() or 1) * 2)')  # some tests mostly wait
 
 # Tests, the demo and a short torture on Windows' own Python, under Wine; installs them as root: make test-windows [TESTS=tests/run]
 test-windows: $(VENV) $(TYPESCRIPT)
