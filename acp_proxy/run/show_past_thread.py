@@ -184,7 +184,8 @@ class ShowPastThread:
         """Send the transcript to the client. Returns whether all of it was read."""
         if isinstance(replayer, V2ClientReplayer) and self._effect.agent_has_only_part:
             handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
-            replayer.total_handovers = handover_count + self._effect.makes_handover_record
+            catches_up = self._effect.only_what_agent_lacks  # in the session that the agent has: ids stay as they are
+            replayer.total_handovers = handover_count + (self._effect.makes_handover_record and not catches_up)
         lines = self._read_lines()
         if self._reader.size > WIDE_PIPE_BYTES:
             self._client_output.widen()

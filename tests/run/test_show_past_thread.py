@@ -233,6 +233,28 @@ def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(pa
     assert ids == ["acp-proxy-0-m-1", "m-1"]
 
 
+@pytest.mark.parametrize(("only_what_agent_lacks", "expected"), [(True, "m-1"), (False, "acp-proxy-0-m-1")])
+def test_a_session_that_only_catches_up_keeps_its_ids_in_version_2(
+    path: Path, *, only_what_agent_lacks: bool, expected: str
+) -> None:
+    said = {"type": "text", "text": "Said."}
+    chunk = transcript_lines.update("agent_message_chunk", content=said, messageId="m-1")
+    lines = [transcript_lines.prompt_line("q"), chunk, transcript_lines.answer()]
+    as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
+    wanted = replace(
+        WANTED,
+        known_rule=Rule.ASKED_FOR,
+        agent_has_only_part=True,
+        makes_handover_record=True,
+        only_what_agent_lacks=only_what_agent_lacks,
+        protocol_version=2,
+    )
+    heard, _ = show(path, as_v2, "full", wanted)
+    updates = [json.loads(line)["params"]["update"] for line in heard]
+    ids = [update["messageId"] for update in updates if update["sessionUpdate"].startswith("agent_message")]
+    assert ids == [expected]
+
+
 @needs_wide_pipes
 @pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE_PIPE_BYTES // 100, True)])
 def test_a_long_transcript_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
