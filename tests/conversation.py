@@ -41,6 +41,7 @@ from acp_proxy.proxy.effects import (
     AnswerStatus,
     BeginTranscript,
     BeginTurn,
+    ChooseAndShowPast,
     CloseTranscript,
     CompareUnsettled,
     DecideLater,
@@ -61,7 +62,6 @@ from acp_proxy.proxy.effects import (
     SetArchived,
     SetProtocolVersion,
     SetTitle,
-    ShowPast,
     StopShowingPast,
     StoreAgentsChange,
     TranscriptEffect,
@@ -321,7 +321,7 @@ _INITIALIZE = b'{"jsonrpc":"2.0","id":"initialize"'
 @dataclass
 class _Showing:
     session: str
-    wanted: ShowPast | None = None
+    wanted: ChooseAndShowPast | None = None
     is_stopped: bool = False
 
     @property
@@ -658,7 +658,7 @@ class CoreConversation:
                 return (
                     [Forward(Peer.CLIENT, jsonrpc.encode_result(asked, {}), is_own=True)] if asked is not None else []
                 )
-            case ShowPast(id):
+            case ChooseAndShowPast(id):
                 assert not self._showings[id].is_started, f"the past is shown twice for {id}"
                 self._showings[id].wanted = effect
             case StopShowingPast(id):
@@ -773,7 +773,7 @@ class _Rules:
                     self._deleted.add(session)
                 case LookUpSession(id, session):
                     self._opening[id] = session
-                case ShowPast(id, makes_handover_record=True):
+                case ChooseAndShowPast(id, makes_handover_record=True):
                     self._handed_over.add(self._opening[id])
                 case Forward(data=data, is_own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"

@@ -23,7 +23,7 @@ PROXY = (sys.executable, "-m", "acp_proxy")
 PRELOADED = (
     "acp_proxy.run.serve",
     "acp_proxy.run.load_performer",
-    "acp_proxy.run.show_past_thread",
+    "acp_proxy.run.past_thread",
     "acp_proxy.run.idle_work",
     "acp_proxy.run.start_sync_round",
     "acp_proxy.cli.app",

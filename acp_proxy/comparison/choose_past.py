@@ -4,8 +4,8 @@ users, under "Whose replay you see".
 
 - ``choose_past`` decides all: from a rule that is known (``known_rule``), or from the comparison.
 - Once it has decided, everybody asks ``Load.decision``.
-- Before that, ``Load.known_rule`` says, if there is one, that the replay need not be compared, and whether one that is
-  held may be dropped.
+- Before that, ``Load.known_rule`` may say whose past will be shown whatever is compared, so that a held replay may be
+  dropped. What the agent sends is compared all the same.
 """
 
 import enum
@@ -52,7 +52,7 @@ class Rule(enum.Enum):
     TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")
     MORE = (2, WhosePast.AGENT, "the agent's replay has something that the transcript lacks")
     TAKEN_BACK = (3, WhosePast.AGENT, "the agent's replay lacks something, for a known reason")
-    LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something")
+    LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something, or has it twice")
     SAME = (5, WhosePast.AGENT, "the agent's replay lacks nothing")
 
     def __init__(self, number: int | None, choice: WhosePast, reason: str) -> None:

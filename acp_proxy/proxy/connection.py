@@ -240,8 +240,7 @@ class Connection:
 
     def _hold_and_rewrite(self, effects: list[Effect]) -> list[Effect]:
         """The effects without entries that must wait, with titles and ids as the client knows them."""
-        # This first one is for events without lines: each line's entries were filtered when it was handled, so that
-        # nothing is held twice. The others are for all.
+        # The entries of lines were filtered line by line, so this first one finds only those of other events.
         effects = self._unnamed_agent_entries.filter(effects)
         effects = self._draft_methods.have_titles_amended(effects)
         effects = self._load_starter.uncopied_sessions.filter(effects)
@@ -381,7 +380,7 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._line_handler.release_undecided(session_id),
+                    *self._line_handler.release_waiting_of_session(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_agents_request(session_id, line)
@@ -396,7 +395,7 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._line_handler.release_undecided(session_id),
+                    *self._line_handler.release_waiting_of_session(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_in_order(session_id, line)
@@ -423,7 +422,7 @@ class Connection:
             self._session_tracker.begin_work(session_id)
             return self._handle_update(session_id, line, message)
         was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
-        late_effects = self._line_handler.release_in_turn_of_session(session_id) if was_in_turn else []
+        late_effects = self._line_handler.release_turn_updates_of_session(session_id) if was_in_turn else []
         end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
@@ -445,12 +444,12 @@ class Connection:
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._handle_visible_lines(self._handover_filter.take_all_partial_lines())
         for session_id, id in self._session_tracker.sessions.list_accepted_prompts():
-            effects += self._line_handler.release_in_turn_of_session(session_id)
+            effects += self._line_handler.release_turn_updates_of_session(session_id)
             effects += self._session_tracker.track_failed_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._line_handler.release_in_turn_of_session(open_request.session_id)
+                effects += self._line_handler.release_turn_updates_of_session(open_request.session_id)
                 effects += self._session_tracker.track_failed_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"

@@ -298,7 +298,7 @@ class CompareUnsettled(Struct, frozen=True):
     since_size: int | None = None
 
 
-class ShowPast(Struct, frozen=True):
+class ChooseAndShowPast(Struct, frozen=True):
     """Compare what the agent sent with the transcript that was looked up, decide whose past is shown, and send the
     transcript if it is that. Also makes the handover record.
 
@@ -384,7 +384,7 @@ RelayEffect = (
     | DecideLater
     | DecideWaiting
     | CompareUnsettled
-    | ShowPast
+    | ChooseAndShowPast
     | StopShowingPast
     | CloseTranscript
     | ReserveOutput

@@ -59,8 +59,8 @@ class SessionLookedUp(Struct, frozen=True):
 
 
 class PastChosen(Struct, frozen=True):
-    """What ``ShowPast`` asked for is done: it is chosen whose past is shown. If it is the transcript, the client has
-    it; if it is the agent's replay, that leaves now.
+    """What ``ChooseAndShowPast`` asked for is done: it is chosen whose past is shown. If it is the transcript, the
+    client has it; if it is the agent's replay, that leaves now.
 
     ``decision``: whose past is shown, and why. ``comparison``: None if the transcript could not be read, the comparison
     was given up, or nothing was compared, since the agent had sent nothing before its answer (``is_uncompared``); from

@@ -1,5 +1,5 @@
 """Reads a transcript and the agent's lines, and feeds both to a ``Comparison``, which alone compares: for a load
-(``show_past_thread``), for what the agent sends later (``load_performer``), and for ``doctor``.
+(``past_thread``), for what the agent sends later (``load_performer``), and for ``doctor``.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ def compare_replay(
     """A ``Comparison`` of the agent's replay with a transcript.
 
     ``replay``: lines of updates, each with whether it came after an answer of the agent. ``mask``: as for
-    ``ShowPastThread``; None: a transcript with masks was masked later, in the known forms of secrets. ``is_needed``:
+    ``PastThread``; None: a transcript with masks was masked later, in the known forms of secrets. ``is_needed``:
     the comparison stops, and is None, when this returns False. Raises OSError.
     """
     builder = TextBuilder()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy.effects import CompareUnsettled, LookUpSession, RelayEffect, ShowPast
+from acp_proxy.proxy.effects import ChooseAndShowPast, CompareUnsettled, LookUpSession, RelayEffect
 from acp_proxy.proxy.events import Event, PastChosen, SessionLookedUp, UnsettledCompared
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.look_up_session import ShowOptions, look_up_session
@@ -18,7 +18,7 @@ from acp_proxy.run.output import Output
 from acp_proxy.transcript.reader import TranscriptReader
 
 if TYPE_CHECKING:  # imported for the first load
-    from acp_proxy.run.show_past_thread import ShowPastThread
+    from acp_proxy.run.past_thread import PastThread
 
 
 class LoadPerformer:
@@ -35,7 +35,7 @@ class LoadPerformer:
         try_end: Callable[[PastChosen], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """``decide_locked``: called with ``deciding_lock`` held. ``try_end``: as for ``ShowPastThread``."""
+        """``decide_locked``: called with ``deciding_lock`` held. ``try_end``: as for ``PastThread``."""
         self._recorder = recorder
         self._client_output = client_output
         self._options = options
@@ -43,7 +43,7 @@ class LoadPerformer:
         self._decide_locked = decide_locked
         self._try_end = try_end
         self._warn = warn
-        self._threads: dict[RequestId, ShowPastThread] = {}
+        self._threads: dict[RequestId, PastThread] = {}
         """By the load's request."""
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ class LoadPerformer:
         Returns the effects of what was found, or what was found if there is no transcript: that must be decided on.
         ``find_missing_reason``: as for ``look_up_session``.
         """
-        from acp_proxy.run.show_past_thread import ShowPastThread
+        from acp_proxy.run.past_thread import PastThread
 
         request_id, recorder, is_complete = effect.request_id, self._recorder, False
         transcript = look_up_session(recorder, effect, find_missing_reason)
@@ -70,7 +70,7 @@ class LoadPerformer:
             is_complete = transcript.reader.is_still_complete and not recorder.has_unnoted_gap(effect.session_id)
 
         def keep_to_show() -> list[RelayEffect]:
-            self._threads[request_id] = ShowPastThread(
+            self._threads[request_id] = PastThread(
                 effect.client_id or effect.session_id,
                 transcript,
                 self._options,
@@ -114,11 +114,11 @@ class LoadPerformer:
                 self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
         return UnsettledCompared(effect.request_id, effect.session_id, comparison, size)
 
-    def start_showing(self, effect: ShowPast) -> None:
+    def start_past_thread(self, effect: ChooseAndShowPast) -> None:
         """Start the thread of a load whose session was looked up."""
         self._threads[effect.request_id].start(effect)
 
-    def stop_showing(self, request_id: RequestId) -> None:
+    def stop_past_thread(self, request_id: RequestId) -> None:
         """Compare and send nothing more for this request, if that was begun; a handover record is still made."""
         if request_id in self._threads:
             self._threads[request_id].stop()

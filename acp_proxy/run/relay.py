@@ -27,6 +27,7 @@ from acp_proxy.proxy.effects import (
     AmendList,
     AmendTitles,
     AnswerStatus,
+    ChooseAndShowPast,
     CloseTranscript,
     CompareUnsettled,
     DecideLater,
@@ -41,7 +42,6 @@ from acp_proxy.proxy.effects import (
     ReserveOutput,
     SetArchived,
     SetTitle,
-    ShowPast,
     StopShowingPast,
     StoreAgentsChange,
     TranscriptEffectBase,
@@ -118,7 +118,7 @@ class Relay:
                 show_options,
                 self._deciding_lock,
                 self._decide_locked,
-                self._try_end_showing,
+                self._try_end_past,
                 warn,
             )
             if recorder is not None
@@ -326,11 +326,11 @@ class Relay:
                 ).start()
             case CompareUnsettled():
                 return self._decide(self._require_load_performer().compare_unsettled(effect))
-            case ShowPast():
-                self._require_load_performer().start_showing(effect)
+            case ChooseAndShowPast():
+                self._require_load_performer().start_past_thread(effect)
             case StopShowingPast(request_id):
                 if self._load_performer is not None:
-                    self._load_performer.stop_showing(request_id)
+                    self._load_performer.stop_past_thread(request_id)
             case CloseTranscript(request_id):
                 if self._load_performer is not None:
                     self._load_performer.close_transcript(request_id)
@@ -417,7 +417,7 @@ class Relay:
 
     # --- loads
 
-    def _try_end_showing(self, past_chosen: PastChosen) -> bool:
+    def _try_end_past(self, past_chosen: PastChosen) -> bool:
         """Whose past is shown is chosen, and the transcript was sent if it is that: decide what follows, and do it.
         Called with the client's output held, so that nothing comes between the past and the answer.
 

@@ -122,7 +122,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     A failed import is ignored: what needs the module reports it.
     """
     with contextlib.suppress(Exception):
-        from acp_proxy.run import show_past_thread  # noqa: F401 - first: an editor loads a session at once
+        from acp_proxy.run import past_thread  # noqa: F401 - first: an editor loads a session at once
     if recorder is not None:
         import_lazy_modules()
         with contextlib.suppress(Exception):

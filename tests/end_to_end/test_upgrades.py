@@ -125,7 +125,7 @@ def test_a_list_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, co
         assert editor.end() == 0
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcript.compressed", "acp_proxy.run.show_past_thread"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcript.compressed", "acp_proxy.run.past_thread"])
 def test_a_load_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     store_compressed_session(proxied, "compressed")
     with copy.editor(lacks=(lacks,)) as editor:

@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
-from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, RecordNote, SetProtocolVersion, ShowPast
+from acp_proxy.proxy.effects import AddAlias, BeginTurn, ChooseAndShowPast, EndTurn, RecordNote, SetProtocolVersion
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.handover_record_text import END, INTRODUCTION
 from tests.conversation import (
@@ -277,7 +277,7 @@ def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> Non
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
     assert second.agent.say(agent_chunk("part"), state("idle")).to_client == b""
-    [wanted] = [each for each in second.agent.say(result(1, {})).asked if isinstance(each, ShowPast)]
+    [wanted] = [each for each in second.agent.say(result(1, {})).asked if isinstance(each, ChooseAndShowPast)]
     assert (wanted.updates, wanted.needs_comparison, wanted.protocol_version) == (
         agent_lines(agent_chunk("part")),
         True,
@@ -368,7 +368,7 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     assert (asked["method"], asked["params"].keys()) == ("session/new", {"cwd", "mcpServers"})
     [aliased, wanted] = second.agent.say(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
-    assert isinstance(wanted, ShowPast)
+    assert isinstance(wanted, ChooseAndShowPast)
     assert (wanted.known_rule, wanted.makes_handover_record, wanted.protocol_version) == (Rule.HANDED_OVER, True, 2)
     notice, idle, answer = second.end_past(
         1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.run.show_past_thread import THREAD_NAME
+from acp_proxy.run.past_thread import THREAD_NAME
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from tests.recording.recorder_harness import fill_disk

@@ -24,7 +24,7 @@ print(*sys.modules)
 NEEDED = {"sqlite3", "acp_proxy.run.process_tree"}
 NEEDED |= {f"acp_proxy.transcript.{name}" for name in ("compressed", "rebuild_header")}
 NEEDED |= {f"acp_proxy.store.{name}" for name in ("store_index", "queries", "compress")}
-NEEDED |= {f"acp_proxy.run.{name}" for name in ("idle_work", "show_past_thread", "shutdown", "start_sync_round")}
+NEEDED |= {f"acp_proxy.run.{name}" for name in ("idle_work", "past_thread", "shutdown", "start_sync_round")}
 
 
 def test_all_that_a_conversation_needs_is_imported_at_the_start_and_no_tool() -> None:

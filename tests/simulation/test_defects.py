@@ -25,8 +25,8 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.lists import list_lines
 from acp_proxy.proxy.load.load import ComparedReplay
-from acp_proxy.run import show_past_thread
-from acp_proxy.run.show_past_thread import ShowPastThread
+from acp_proxy.run import past_thread
+from acp_proxy.run.past_thread import PastThread
 from acp_proxy.transcript import file_format, salvage
 from acp_proxy.transcript_replay.handover_record import Attachments
 from acp_proxy.transcript_replay.terminal_output import ReplayedTerminals
@@ -79,7 +79,7 @@ def _ignore_rewinds(patch: Patch) -> None:
     def read_everything(reader: Any, lines: Any = None) -> Any:
         return reader.read_alike() if lines is None else lines
 
-    patch.setattr("acp_proxy.run.show_past_thread.drop_rewound", read_everything)
+    patch.setattr("acp_proxy.run.past_thread.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.drop_rewound.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
     patch.setattr("acp_proxy.transcript.rewinds.update_kinds.HISTORY_TRUNCATED", "")
@@ -185,7 +185,7 @@ def _compare_nothing_from_outside_turns(patch: Patch) -> None:
 
 
 def _replay_version_2_as_it_is(patch: Patch) -> None:
-    patch.setattr("acp_proxy.run.show_past_thread.read_as_v1", lambda lines: lines)
+    patch.setattr("acp_proxy.run.past_thread.read_as_v1", lambda lines: lines)
     patch.setattr("acp_proxy.run.compare_replay.read_as_v1", lambda lines: lines)
 
 
@@ -565,7 +565,7 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
         self._heard.appendleft(message)
         return following
 
-    monkeypatch.setattr(show_past_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
+    monkeypatch.setattr(past_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
     monkeypatch.setattr(links.Proxied, "receive", sends_a_message_after_its_answer)
     plan = read_file(KEPT / "prompt-while-a-turn-made-elsewhere-is-replayed.json")
     load = {key: value for key, value in plan.steps[2].items() if key not in ("then", "come")}
@@ -574,16 +574,16 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
 
 
 def _show_a_message_after_the_next(patch: Patch, words: bytes) -> None:
-    send = ShowPastThread._send_unsent_locked
+    send = PastThread._send_unsent_locked
 
-    def swaps(self: ShowPastThread) -> None:
+    def swaps(self: PastThread) -> None:
         lines = self._unsent
         for at in [number for number, line in enumerate(lines[:-1]) if words in line]:
             lines[at], lines[at + 1] = lines[at + 1], lines[at]
         send(self)
 
-    patch.setattr(show_past_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
-    patch.setattr(ShowPastThread, "_send_unsent_locked", swaps)
+    patch.setattr(past_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
+    patch.setattr(PastThread, "_send_unsent_locked", swaps)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,18 @@
 
 This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
 chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
-``LoadMachine._apply_event``, as the table in ``load_states`` says. Three others take part:
+``LoadMachine._apply_event``, as the table in ``load_states`` says. Two others change what they hold:
 
 - ``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
   ``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``.
   It has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
 - ``LoadLimits`` adds to ``replay_lines``, and drops them.
-- ``Continuations`` returns which event the answer to a new session is.
+
+``Continuations`` returns which event the answer to a new session is. ``Loads`` forgets the oldest open load, in its
+state, if there are too many.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
-it is, and hold what the agent sent.
+it is and what else has happened to it, and hold what the agent sent.
 
 ``load_plan`` decides before how a load is served, and ``loads`` finds it.
 """
@@ -167,7 +169,7 @@ def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState
     if client_has_answer:
         return LoadState.BEFORE_PROMPT
     if plan.agent_method is None:
-        return LoadState.SHOWING_PAST
+        return LoadState.AWAITING_PAST
     return LoadState.PASSING if plan.passes_at_once else LoadState.HOLDING_REPLAY
 
 
@@ -277,8 +279,8 @@ class Load:
 
     @property
     def known_rule(self) -> Rule | None:
-        """As for ``choose_past``, if there is one before the agent's answer: the plan's, unless the agent was asked for
-        a new session instead. Rules that come to hold later are in ``decision`` at once."""
+        """The rule that will hold whatever is compared: the plan's, or that the session was handed over, once a new one
+        was asked for. Rules that hold at once are in ``decision``."""
         return Rule.HANDED_OVER if self.opens_new_session else self.plan.known_rule
 
     @property

@@ -77,7 +77,7 @@ class LoadLineHandler:
                     load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
                 return []
-            case LoadState.SHOWING_PAST | LoadState.CANCELLING_AGREED:
+            case LoadState.AWAITING_PAST | LoadState.CANCELLING_AGREED:
                 load.after_answer_to_client.add(line, update)
                 return []
             case LoadState.BEFORE_PROMPT | LoadState.AFTER_PROMPT:
@@ -106,7 +106,7 @@ class LoadLineHandler:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self._loads.find_holding(session_id) is not None
-        earlier_updates = [] if is_held else self.release_undecided(session_id)
+        earlier_updates = [] if is_held else self.release_waiting_of_session(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -172,7 +172,7 @@ class LoadLineHandler:
         if load.compared_replay is None or load.compared_replay.is_rechecked:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
-        effects = self._release_late(load)
+        effects = self._release_late_updates(load)
         lines = load.compared_replay.begin_recheck()
         updates = tuple((line, True) for line in lines)
         compared_size = load.compared_replay.transcript_size
@@ -182,7 +182,7 @@ class LoadLineHandler:
 
     def settle(self, load: Load) -> list[Effect]:
         """Record what is new in what the agent sent until now, and send what waits unless the client has it."""
-        effects = self._release_late(load)
+        effects = self._release_late_updates(load)
         if load.compared_replay is None:
             return effects
         load.compared_replay.comparison.end_message()
@@ -219,27 +219,27 @@ class LoadLineHandler:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         return self._send_and_record(load, [SortedLine(line, should_send=True, should_record=True)])
 
-    def release_in_turn(self, load: Load) -> list[Effect]:
+    def release_turn_updates(self, load: Load) -> list[Effect]:
         """Send and record what waits of a load in a turn."""
         in_turn = load.updates_in_turn
         return self._send_and_record(load, in_turn.release()) if in_turn is not None else []
 
     # --- in both
 
-    def release_undecided(self, session_id: str | None) -> list[Effect]:
+    def release_waiting_of_session(self, session_id: str | None) -> list[Effect]:
         """Send the updates that wait after an answered load, and in a turn record them, before something that must not
         overtake them."""
         load = self._loads.find_answered(session_id)
         if load is None:
             return []
-        return self.release_in_turn(load) if load.updates_in_turn is not None else self._release_late(load)
+        return self.release_turn_updates(load) if load.updates_in_turn is not None else self._release_late_updates(load)
 
-    def release_in_turn_of_session(self, session_id: str) -> list[Effect]:
+    def release_turn_updates_of_session(self, session_id: str) -> list[Effect]:
         """The agent has answered a prompt: send and record the updates that wait in its turn."""
         load = self._loads.find_answered(session_id)
-        return self.release_in_turn(load) if load is not None else []
+        return self.release_turn_updates(load) if load is not None else []
 
-    def _release_late(self, load: Load) -> list[Effect]:
+    def _release_late_updates(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
         if load.compared_replay is None or (
             load.state is LoadState.AFTER_PROMPT and load.compared_replay.updates_in_turn is not None

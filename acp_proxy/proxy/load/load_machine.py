@@ -16,6 +16,7 @@ from acp_proxy.protocol import acp, json_splice, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import (
+    ChooseAndShowPast,
     CloseTranscript,
     DecideLater,
     DeleteSession,
@@ -23,7 +24,6 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     Forward,
     ReserveOutput,
-    ShowPast,
     StopShowingPast,
     Warn,
 )
@@ -37,8 +37,8 @@ from acp_proxy.proxy.load.load_line_handler import LoadLineHandler, send_lines
 from acp_proxy.proxy.load.load_plan import FORK_PLAN
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
+    AWAITING_PAST_STATES,
     OVERTAKABLE_STATES,
-    SHOWING_STATES,
     STATES,
     Action,
     LoadEvent,
@@ -82,8 +82,8 @@ class LoadMachine:
         match action:
             case Action.RECORD_OPENED:
                 return self._record_opened(load)
-            case Action.SHOW_PAST:
-                return self._begin_showing_past(load)
+            case Action.CHOOSE_AND_SHOW_PAST:
+                return self._begin_past(load)
             case Action.CLOSE_TRANSCRIPT:
                 return [CloseTranscript(load.request.id)]
             case Action.STOP_SHOWING_PAST:
@@ -109,8 +109,8 @@ class LoadMachine:
                     self._handovers.end_resending(load.session_id)
                     return [DecideLater(Peer.AGENT, [load.refused_prompt[1]])]
                 return [Forward(Peer.CLIENT, load.answer_line)] if load.answer_line else []
-            case Action.ANSWER_AFTER_PAST:
-                return self._answer_after_past(load)
+            case Action.FINISH_PAST_AND_ANSWER:
+                return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
                 load.decision = _decide_by_rule(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
@@ -128,8 +128,8 @@ class LoadMachine:
             case Action.BEGIN_UPDATES_IN_TURN:
                 self.line_handler.begin_updates_in_turn(load)
                 return []
-            case Action.RELEASE_IN_TURN:
-                return self.line_handler.release_in_turn(load)
+            case Action.RELEASE_TURN_UPDATES:
+                return self.line_handler.release_turn_updates(load)
             case Action.FORGET:
                 self.loads.forget(load)
                 return []
@@ -157,7 +157,7 @@ class LoadMachine:
         )
         if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
             load.before_answer_to_client.add(busy, None)
-        return self._begin_showing_past(load)
+        return self._begin_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
@@ -276,7 +276,7 @@ class LoadMachine:
 
     # --- comparison, and the choice of the past
 
-    def _begin_showing_past(self, load: Load) -> list[Effect]:
+    def _begin_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
             load.decision = _decide_by_rule(load, Rule.NOT_RECORDED)
@@ -289,7 +289,7 @@ class LoadMachine:
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
         return [
-            ShowPast(
+            ChooseAndShowPast(
                 load.request.id,
                 tuple(load.replay_lines.items),
                 load.needs_comparison,
@@ -309,7 +309,7 @@ class LoadMachine:
     def handle_past_chosen(self, past_chosen: PastChosen) -> list[Effect]:
         """``run`` has compared, and sent the transcript if that is shown."""
         load = self.loads.find_open(past_chosen.request_id)
-        if load is None or load.state not in SHOWING_STATES:  # cancelled, or the id came again
+        if load is None or load.state not in AWAITING_PAST_STATES:  # cancelled, or the id came again
             for cancelled in self.loads.list_answered():
                 if cancelled.request.id == past_chosen.request_id:
                     self._continuations.keep_handover_record(cancelled, past_chosen)
@@ -325,7 +325,7 @@ class LoadMachine:
         load.latest_state_lines = past_chosen.latest_state_lines
         return self._apply_event(load, LoadEvent.PAST_CHOSEN)
 
-    def _answer_after_past(self, load: Load) -> list[Effect]:
+    def _finish_past_and_answer(self, load: Load) -> list[Effect]:
         """Send the agent's replay, or the tail that follows the transcript, then the answer and the states."""
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
@@ -441,7 +441,7 @@ class LoadMachine:
         ):
             return self._apply_event(load, LoadEvent.MUST_END)
         load.compared_replay.require_recheck()  # until it is settled, another window may record what is new
-        return self.line_handler.release_undecided(load.session_id)
+        return self.line_handler.release_waiting_of_session(load.session_id)
 
     def _end_previous(self, load: Load) -> list[Effect]:
         """The client has its answer to the next load: end the last one, if ``end_or_keep_previous`` has kept it."""
@@ -467,7 +467,7 @@ class LoadMachine:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         answered_load = self.loads.find_answered(session_id)
         if answered_load is not None:
-            effects += self.line_handler.release_in_turn(answered_load)
+            effects += self.line_handler.release_turn_updates(answered_load)
             _add_unechoed(answered_load, prompt)
             if answered_load.state is LoadState.BEFORE_PROMPT:
                 self._handovers.keep_first_prompt(answered_load, prompt)

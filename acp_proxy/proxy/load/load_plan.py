@@ -41,7 +41,7 @@ class LoadPlan(Struct, frozen=True):
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
     wants_past: bool = True
     """False only for a resume that acp-proxy serves: the client has the past on the screen. True for one that passes,
-    whose client gets what the agent sends, and for ``RESEND_PLAN``, whose ``ShowPast`` says otherwise."""
+    whose client gets what the agent sends, and for ``RESEND_PLAN``, whose ``ChooseAndShowPast`` says otherwise."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     keeps_client_id: bool = True

@@ -14,7 +14,7 @@ answer, or never do either; so what comes for a cancelled request must not be ta
 ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
-own, and sends the transcript if that is to be shown (``SHOWING_PAST``, or ``CANCELLING_AGREED`` if the client
+own, and sends the transcript if that is to be shown (``AWAITING_PAST``, or ``CANCELLING_AGREED`` if the client
 cancels). What the agent sends meanwhile is held, and leaves after the answer.
 
 **Answered.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared
@@ -25,9 +25,11 @@ A load for which the agent is not asked begins as agreed, and is over with its a
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``). *Answered*
 alone means this phase.
 
-Three actions may bring the next event themselves, so they come last: ``SHOW_PAST`` brings ``PAST_CHOSEN`` if there is
-no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and ``ADD_TO_ANSWERED`` brings
-what has happened before: ``MUST_END``, ``PROMPTED`` or ``AGENT_ENDED``.
+Three actions may bring the next event themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings ``PAST_CHOSEN``
+if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
+``ADD_TO_ANSWERED`` brings what has happened before: ``MUST_END``, ``PROMPTED`` or ``AGENT_ENDED``.
+
+What becomes of an update in each state is in ``LoadLineHandler.handle_update``.
 
 An event that a state has no row for changes nothing. The transcript is sent to its end, for example, even if the agent
 ends.
@@ -46,8 +48,10 @@ class LoadState(enum.Enum):
     PASSING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
-    ABANDONED = "cancelled and answered; the agent has answered a later request, or worked through a turn"
-    SHOWING_PAST = "the agent has agreed; ``run`` chooses whose past is shown, and sends it if that is the transcript"
+    ABANDONED = (
+        "cancelled, and the client has its error; the agent has answered a later request, or worked through a turn"
+    )
+    AWAITING_PAST = "the agent has agreed; ``run`` chooses whose past is shown, and sends it if that is the transcript"
     CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
     AFTER_PROMPT = "the client has prompted since its answer; everything is new except a replay that still runs"
@@ -76,7 +80,7 @@ class Action(enum.Enum):
     """What a transition does."""
 
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
-    SHOW_PAST = "have ``run`` choose whose past is shown, and send it if that is the transcript"
+    CHOOSE_AND_SHOW_PAST = "have ``run`` choose whose past is shown, and send it if that is the transcript"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP_SHOWING_PAST = "have ``run`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
@@ -85,8 +89,8 @@ class Action(enum.Enum):
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
     SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
-    ANSWER = "send the client its answer: the agent's, or an error"
-    ANSWER_AFTER_PAST = "send the client what follows the past: the tail, the answer and the states"
+    ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
+    FINISH_PAST_AND_ANSWER = "send the agent's replay if that was chosen, else the tail; then the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_NEW_SESSION = "ask the agent for a new session instead"
     ADD_TO_ANSWERED = (
@@ -94,7 +98,7 @@ class Action(enum.Enum):
     )
     SETTLE = "record what is new, and send what waits unless the client has it"
     BEGIN_UPDATES_IN_TURN = "only a replay that still runs is past from now on"
-    RELEASE_IN_TURN = "send and record the updates that wait in the turn"
+    RELEASE_TURN_UPDATES = "send and record the updates that wait in the turn"
     FORGET = "the load is over"
 
 
@@ -139,7 +143,7 @@ STATES: dict[LoadState, StateDefinition] = {
         holds_lines=True,
         transitions={
             # Nothing is sent yet: whose past is shown is known when ``run`` has compared.
-            LoadEvent.AGREED: (LoadState.SHOWING_PAST, (Action.RECORD_OPENED, Action.SHOW_PAST)),
+            LoadEvent.AGREED: (LoadState.AWAITING_PAST, (Action.RECORD_OPENED, Action.CHOOSE_AND_SHOW_PAST)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
                 (
@@ -221,13 +225,13 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_CANCELLED_TRANSITIONS),
-    LoadState.SHOWING_PAST: StateDefinition(
+    LoadState.AWAITING_PAST: StateDefinition(
         holds_lines=True,
         transitions={
             # A prompt that has come meanwhile is brought by ``ADD_TO_ANSWERED``.
             LoadEvent.PAST_CHOSEN: (
                 LoadState.BEFORE_PROMPT,
-                (Action.ANSWER_AFTER_PAST, Action.SEND_WAITING_FOR_ANSWER, Action.ADD_TO_ANSWERED),
+                (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.ADD_TO_ANSWERED),
             ),
             # ``run`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (
@@ -255,10 +259,10 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.AFTER_PROMPT: StateDefinition(
         transitions={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
-            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_IN_TURN, Action.FORGET)),
-            LoadEvent.MUST_END: (LoadState.OVER, (Action.RELEASE_IN_TURN, Action.FORGET)),
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_TURN_UPDATES, Action.FORGET)),
+            LoadEvent.MUST_END: (LoadState.OVER, (Action.RELEASE_TURN_UPDATES, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_TRANSITION,
-            LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.RELEASE_IN_TURN, Action.FORGET)),
+            LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.RELEASE_TURN_UPDATES, Action.FORGET)),
         },
     ),
     LoadState.OVER: StateDefinition(transitions={}),
@@ -268,7 +272,7 @@ OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
-SHOWING_STATES = frozenset({LoadState.SHOWING_PAST, LoadState.CANCELLING_AGREED})
+AWAITING_PAST_STATES = frozenset({LoadState.AWAITING_PAST, LoadState.CANCELLING_AGREED})
 """States in which the thread of ``run`` chooses the past, or sends the transcript."""
 UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})
 """States in which nobody wants a new session any more that the agent was asked for."""

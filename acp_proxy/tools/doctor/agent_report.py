@@ -189,7 +189,8 @@ def _check_load(
         reader.close()
     match comparison.outcome:
         case replay_check.LOSES:
-            text = f"it leaves out: {', '.join(comparison.left_out)}"
+            left_out = ", ".join(comparison.left_out)
+            text = f"it leaves out: {left_out}" if left_out else "it sends something twice"
             if agent_start.why_passive is None and agent_start.modes.load != AGENT:
                 text += "; acp-proxy shows the transcript instead"
         case replay_check.WHOLE:

@@ -11,10 +11,10 @@ from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
+    ChooseAndShowPast,
     EndTurn,
     RecordMessage,
     RecordNote,
-    ShowPast,
     StopShowingPast,
 )
 from acp_proxy.proxy.handover import handovers
@@ -57,7 +57,9 @@ from tests.conversation import (
 
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
-SHOW_HANDED_OVER = ShowPast(ONE, known_rule=Rule.HANDED_OVER, agent_has_only_part=True, makes_handover_record=True)
+SHOW_HANDED_OVER = ChooseAndShowPast(
+    ONE, known_rule=Rule.HANDED_OVER, agent_has_only_part=True, makes_handover_record=True
+)
 HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> über “all” of it\n\n{END}\n"
 BEGINNING, NEXT = HANDOVER_RECORD[:6], HANDOVER_RECORD[6:10]
 
@@ -500,7 +502,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     step = talk.agent.say(refusal | {"id": 2})
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
-    wanted = ShowPast(
+    wanted = ChooseAndShowPast(
         make_request_id(2),
         known_rule=Rule.HANDED_OVER,
         agent_has_only_part=True,
@@ -849,7 +851,7 @@ def hand_over_with_image() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record and an image."""
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client.say(load(1, "s"))
-    wanted = ShowPast(
+    wanted = ChooseAndShowPast(
         ONE,
         known_rule=Rule.HANDED_OVER,
         agent_has_only_part=True,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison.choose_past import Rule
-from acp_proxy.proxy.effects import RecordNote, ShowPast
+from acp_proxy.proxy.effects import ChooseAndShowPast, RecordNote
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.handover_record_text import END, LACKING
 from tests.conversation import (
@@ -45,7 +45,7 @@ def open_native(alias: str | None = None) -> CoreConversation:
     talk = loading(alias)
     step = talk.agent.say(chunk(alias or "s", "an old answer"), result(1, {}))
     [wanted] = step.asked
-    assert isinstance(wanted, ShowPast)
+    assert isinstance(wanted, ChooseAndShowPast)
     assert (wanted.known_rule, wanted.makes_handover_record, wanted.only_what_agent_lacks, wanted.wants_past) == (
         Rule.HANDED_OVER,
         True,
@@ -94,7 +94,7 @@ def test_a_session_that_the_agent_has_lost_is_handed_over_whole() -> None:
     talk = loading()
     assert json.loads(talk.agent.say(error(1, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [wanted] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
-    assert isinstance(wanted, ShowPast)
+    assert isinstance(wanted, ChooseAndShowPast)
     assert (wanted.makes_handover_record, wanted.only_what_agent_lacks) == (True, False)
 
 
@@ -103,7 +103,7 @@ def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_reco
     talk.client.say(prompt(2, "s"))
     assert json.loads(talk.agent.say(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [wanted] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
-    assert isinstance(wanted, ShowPast)
+    assert isinstance(wanted, ChooseAndShowPast)
     assert (wanted.makes_handover_record, wanted.only_what_agent_lacks) == (True, False)
     step = talk.end_past(2, handover_record="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
@@ -122,7 +122,7 @@ def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
     talk = open_native()
     talk.client.say(load(2, "s"))
     [wanted] = talk.agent.say(result(2, {})).asked
-    assert isinstance(wanted, ShowPast)
+    assert isinstance(wanted, ChooseAndShowPast)
     assert wanted.only_what_agent_lacks
     talk.end_past(2, handover_record=HANDOVER_RECORD)
     assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "s")

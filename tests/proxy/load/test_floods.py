@@ -10,12 +10,12 @@ from acp_proxy.proxy.capabilities import AGENT, Modes
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
+    ChooseAndShowPast,
     CloseTranscript,
     CompareUnsettled,
     ForgetSession,
     RecordMessage,
     RecordNote,
-    ShowPast,
 )
 from acp_proxy.proxy.handover.handovers import HANDOVER_LIMIT as HANDOVERS
 from acp_proxy.proxy.load import load_limits, loads
@@ -233,7 +233,7 @@ def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool)
             talk.client.say(cancel(number))
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load("last", "s"))
-    assert any(isinstance(effect, ShowPast) for effect in talk.agent.say(result("last", {})).done)
+    assert any(isinstance(effect, ChooseAndShowPast) for effect in talk.agent.say(result("last", {})).done)
 
 
 def test_a_cancelled_load_closes_its_transcript() -> None:
@@ -301,7 +301,7 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
     talk.client.say(load(1, "s"))
     for id in ("acp-proxy/1", "1", 1.0, True, None, [1], {"id": 1}):
         assert talk.agent.say(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))
-    assert ShowPast(make_request_id(1)) in talk.agent.say(result(1, {})).done
+    assert ChooseAndShowPast(make_request_id(1)) in talk.agent.say(result(1, {})).done
 
 
 def test_forks_too_are_kept_as_answered_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ from acp_proxy.proxy.load.load_states import (
 FIRST = (LoadState.HOLDING_REPLAY, LoadState.PASSING)
 AWAITING = {state for state, row in STATES.items() if row.awaits_agents_answer}
 HOLDING = {state for state, row in STATES.items() if row.holds_lines}
-ANSWERS = frozenset({Action.ANSWER, Action.ANSWER_AFTER_PAST, Action.ANSWER_CANCELLED})
+ANSWERS = frozenset({Action.ANSWER, Action.FINISH_PAST_AND_ANSWER, Action.ANSWER_CANCELLED})
 """Actions that answer the client's request."""
-HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.SHOW_PAST})
+HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.CHOOSE_AND_SHOW_PAST})
 """Actions that close or show the transcript that was looked up."""
 CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
@@ -41,7 +41,7 @@ MEANS_NOTHING = {
     LoadState.CANCELLING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.CANNOT_WAIT, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
-    LoadState.SHOWING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.AWAITING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLING_AGREED: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.BEFORE_PROMPT: {LoadEvent.TURN_ENDED},
     LoadState.AFTER_PROMPT: {LoadEvent.PROMPTED},
@@ -54,7 +54,7 @@ that id waited for.
 SETTLING = {LoadEvent.MUST_END, LoadEvent.DROPPED, LoadEvent.AGENT_ENDED}
 CANNOT = {
     **{state: {LoadEvent.PAST_CHOSEN, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
-    LoadState.SHOWING_PAST: {LoadEvent.CANNOT_WAIT, *SETTLING},
+    LoadState.AWAITING_PAST: {LoadEvent.CANNOT_WAIT, *SETTLING},
     LoadState.CANCELLING_AGREED: {LoadEvent.CANNOT_WAIT, *SETTLING},
 }
 """Events that cannot happen: no past is shown before the agent agrees, nothing to settle before the client's answer.
@@ -126,21 +126,25 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
 def test_an_answered_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in STATES[state].transitions.items():
         if following is LoadState.OVER:
-            assert ({Action.SETTLE, Action.RELEASE_IN_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
+            assert ({Action.SETTLE, Action.RELEASE_TURN_UPDATES}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
 
 
 @pytest.mark.parametrize("first", FIRST)
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
         assert done.count(Action.RECORD_OPENED) == done.count(Action.ADD_TO_ANSWERED) <= 1
-        later = [done.index(do) for do in (Action.SHOW_PAST, Action.ANSWER_AFTER_PAST, Action.SETTLE) if do in done]
+        later = [
+            done.index(do)
+            for do in (Action.CHOOSE_AND_SHOW_PAST, Action.FINISH_PAST_AND_ANSWER, Action.SETTLE)
+            if do in done
+        ]
         assert all(done.index(Action.RECORD_OPENED) < at for at in later)
 
 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Action.SEND_WAITING_FOR_ANSWER, Action.ANSWER_AFTER_PAST, Action.OPEN_NEW_SESSION}
+    leaves = {Action.SEND_WAITING_FOR_ANSWER, Action.FINISH_PAST_AND_ANSWER, Action.OPEN_NEW_SESSION}
     for following, does in STATES[state].transitions.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
@@ -158,7 +162,7 @@ def test_a_load_enters_the_answered_ones_once_and_leaves_them_at_the_end(state: 
 
 
 def test_an_action_that_brings_an_event_is_the_last() -> None:
-    bring = {Action.SHOW_PAST, Action.OPEN_NEW_SESSION, Action.ADD_TO_ANSWERED}
+    bring = {Action.CHOOSE_AND_SHOW_PAST, Action.OPEN_NEW_SESSION, Action.ADD_TO_ANSWERED}
     assert not any(bring & set(does[:-1]) for row in STATES.values() for _, does in row.transitions.values())
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.proxy.capabilities import AGENT, NEVER, Modes
-from acp_proxy.proxy.effects import LookUpSession, RecordNote, ShowPast
+from acp_proxy.proxy.effects import ChooseAndShowPast, LookUpSession, RecordNote
 from tests.conversation import (
     RESUMES,
     STATES,
@@ -65,7 +65,7 @@ def test_a_load_is_sent_as_a_resume_then_the_past_is_shown_then_it_is_answered()
     assert (step.to_agent, step.to_client, step.kept) == (line(resume(1, "s")), b"", [])
     answer = result(1, {"modes": {"currentModeId": "plan"}, "sessionId": "s", "unknown": 1.0})
     step = talk.agent.say(answer)
-    assert step.asked == [ShowPast(ONE)]
+    assert step.asked == [ChooseAndShowPast(ONE)]
     assert step.to_client == b""
     note = opened_note("session/load", modes={"currentModeId": "plan"})
     assert step.kept == [KEPT_OPENING[0], RecordNote("s", note)]
@@ -152,7 +152,7 @@ def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: 
     told = [spelling(said) for said in TURN_ONE]
     assert talk.agent.say(*told).to_client == b""
     step = talk.agent.say(result(1, {}))
-    assert (step.to_client, step.asked) == (b"", [ShowPast(ONE, agent_lines(*told), needs_comparison=True)])
+    assert (step.to_client, step.asked) == (b"", [ChooseAndShowPast(ONE, agent_lines(*told), needs_comparison=True)])
     step = talk.end_past(1)
     assert step.to_client == line(result(1, {}))
     assert talk.all.kept[1:] == [*KEPT_OPENING, shown_note("transcript", Rule.LESS)]
@@ -194,7 +194,7 @@ def test_the_agents_replay_of_an_unrecorded_session_is_shown(kind: str) -> None:
 def test_an_incomplete_transcript_is_shown_if_the_agent_replays_nothing() -> None:
     talk = loading(SimulatedSession(complete=False))
     talk.agent.say(commands("s", "x"))
-    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE)]
+    assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE)]
     assert talk.end_past(1).kept == [shown_note("transcript", Rule.LESS)]
 
 

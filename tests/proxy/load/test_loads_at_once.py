@@ -6,9 +6,9 @@ import pytest
 
 from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.proxy.effects import (
+    ChooseAndShowPast,
     CloseTranscript,
     DeleteSession,
-    ShowPast,
     StopShowingPast,
 )
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
@@ -155,7 +155,10 @@ def test_two_sessions_are_loaded_at_once() -> None:
     talk = about_to_load()
     talk.stored["t"] = SimulatedSession()
     talk.client.say(load(1, "s"), load(2, "t"))
-    assert talk.agent.say(result(2, {}), result(1, {})).asked == [ShowPast(make_request_id(2)), ShowPast(ONE)]
+    assert talk.agent.say(result(2, {}), result(1, {})).asked == [
+        ChooseAndShowPast(make_request_id(2)),
+        ChooseAndShowPast(ONE),
+    ]
     talk.agent.say(chunk("s", "s"), chunk("t", "t"))
     assert talk.end_past(1).to_client == line(result(1, {}), chunk("s", "s"))
     assert talk.end_past(2).to_client == line(result(2, {}), chunk("t", "t"))
@@ -197,7 +200,7 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
     if not cancels:
         talk.end_past(1, rule=Rule.LESS)
     talk.agent.say(*others, first)
-    [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, ShowPast)]
+    [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, ChooseAndShowPast)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
     step = talk.end_past(2, rule=Rule.SAME)
     assert step.to_client.endswith(line(first, *others, result(2, {})))
@@ -312,7 +315,7 @@ def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> 
     talk.agent.say(first, result(1, {}))
     talk.end_past(1, rule=Rule.LESS)
     talk.agent.say(*others, first)
-    [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, ShowPast)]
+    [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, ChooseAndShowPast)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
     talk.end_past(2, rule=Rule.LESS)
     assert talk.agent.say(*others).to_client == b""
@@ -325,7 +328,7 @@ def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_
     talk.agent.say(*TURN_ONE)  # and then the first turn is taken back elsewhere
     talk.client.say(load(2, "s"))
     step = talk.agent.say(*TURN_TWO, result(2, {}))
-    assert step.asked == [ShowPast(make_request_id(2), agent_lines(*TURN_TWO), needs_comparison=True)]
+    assert step.asked == [ChooseAndShowPast(make_request_id(2), agent_lines(*TURN_TWO), needs_comparison=True)]
 
 
 def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in_the_next_replay() -> None:
@@ -336,7 +339,7 @@ def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in
     talk.client.say(load(3, "s"))
     talk.agent.say(error(1, -32800))
     step = talk.agent.say(*TURN_TWO, result(3, {}))  # and never answers the second
-    assert step.asked == [ShowPast(make_request_id(3), agent_lines(*TURN_TWO), needs_comparison=True)]
+    assert step.asked == [ChooseAndShowPast(make_request_id(3), agent_lines(*TURN_TWO), needs_comparison=True)]
 
 
 # --- deletes while the past is shown

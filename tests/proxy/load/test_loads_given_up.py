@@ -5,7 +5,7 @@ import json
 import pytest
 
 from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
-from acp_proxy.proxy.effects import BeginTurn, EndTurn, ReserveOutput, ShowPast, StopShowingPast
+from acp_proxy.proxy.effects import BeginTurn, ChooseAndShowPast, EndTurn, ReserveOutput, StopShowingPast
 from acp_proxy.proxy.events import PastChosen
 from tests.conversation import (
     Said,
@@ -143,7 +143,7 @@ def test_the_past_shown_for_a_cancelled_load_does_not_answer_a_new_one_with_the_
         talk.core.handle(PastChosen(ONE, Decision(WhosePast.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
         == []
     )
-    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE)]
+    assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE)]
     assert talk.end_past(1).to_client == line(result(1, {}))
 
 
@@ -151,7 +151,7 @@ def test_a_load_and_another_request_with_one_id_are_answered_oldest_first() -> N
     talk = about_to_load()
     talk.client.say(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
     assert talk.agent.say(result(1, None)).to_client == line(result(1, None))
-    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE)]
+    assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE)]
 
 
 def test_a_session_can_be_prompted_after_a_cancelled_and_unanswered_load() -> None:

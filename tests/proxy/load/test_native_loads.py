@@ -12,13 +12,13 @@ from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
+    ChooseAndShowPast,
     CloseTranscript,
     EndTurn,
     LookUpSession,
     RecordMessage,
     RecordNote,
     ReserveOutput,
-    ShowPast,
     StopShowingPast,
 )
 from acp_proxy.proxy.load import load_limits
@@ -97,7 +97,7 @@ def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
         assert talk.agent.say(said).to_client == b""
     step = talk.agent.say(result(1, {}))
     conversation = agent_lines(*(said for said in TOLD if b"available_commands" not in line(said)))
-    assert (step.to_client, step.asked) == (b"", [ShowPast(ONE, conversation, needs_comparison=True)])
+    assert (step.to_client, step.asked) == (b"", [ChooseAndShowPast(ONE, conversation, needs_comparison=True)])
     assert step.kept == [*KEPT_OPENING, agent_kept("s", TOLD[2])]
 
 
@@ -124,7 +124,7 @@ def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
 
 def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
-    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE, needs_comparison=True)]
+    assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE, needs_comparison=True)]
     assert talk.end_past(1).kept == [shown_note("transcript", Rule.LESS)]
 
 
@@ -327,7 +327,7 @@ def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() ->
 def test_that_a_session_was_handed_over_is_known_also_if_an_option_decides_whose_past_is_shown() -> None:
     talk = loading(SimulatedSession(says=PAST, moved=True), Modes(load=STORE))
     [wanted] = talk.agent.say(result(1, {})).asked
-    assert isinstance(wanted, ShowPast)
+    assert isinstance(wanted, ChooseAndShowPast)
     assert (wanted.known_rule, wanted.agent_has_only_part) == (Rule.ASKED_FOR, True)
 
 
@@ -368,7 +368,7 @@ def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     assert talk.agent.say(*TURN_ONE).to_client == b""
     step = talk.agent.say(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
     assert step.asked == [
-        ShowPast(make_request_id(2), agent_lines(*TURN_ONE, *TURN_TWO, late=True), needs_comparison=True)
+        ChooseAndShowPast(make_request_id(2), agent_lines(*TURN_ONE, *TURN_TWO, late=True), needs_comparison=True)
     ]
     assert talk.end_past(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
@@ -665,7 +665,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = ShowPast(ONE, agent_lines(*told, GREETING), needs_comparison=True, known_rule=Rule.ASKED_FOR)
+    asked = ChooseAndShowPast(ONE, agent_lines(*told, GREETING), needs_comparison=True, known_rule=Rule.ASKED_FOR)
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
@@ -676,7 +676,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
     for _ in range(9):
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
-    assert isinstance(asked, ShowPast)
+    assert isinstance(asked, ChooseAndShowPast)
     assert asked.known_rule is Rule.ASKED_FOR
 
 
@@ -697,7 +697,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [
-            ShowPast(ONE, conversation, needs_comparison=True, known_rule=Rule.ASKED_FOR, wants_past=False)
+            ChooseAndShowPast(ONE, conversation, needs_comparison=True, known_rule=Rule.ASKED_FOR, wants_past=False)
         ]
         step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])

@@ -25,6 +25,7 @@ from acp_proxy.proxy.effects import (
     AddAlias,
     BeginTranscript,
     BeginTurn,
+    ChooseAndShowPast,
     CloseTranscript,
     CompareUnsettled,
     Effect,
@@ -36,7 +37,6 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
     RelayEffect,
     ReserveOutput,
-    ShowPast,
     StopShowingPast,
     TranscriptEffect,
     Warn,
@@ -440,7 +440,7 @@ def _recorded(effect: TranscriptEffect) -> str:
             return type(effect).__name__
 
 
-def _flags(effect: ShowPast) -> list[tuple[str, bool]]:
+def _flags(effect: ChooseAndShowPast) -> list[tuple[str, bool]]:
     return [
         ("compares", effect.needs_comparison),
         ("wants past", effect.wants_past),
@@ -453,7 +453,7 @@ def _done(effect: RelayEffect) -> str:
     match effect:
         case Forward(to, data):
             return f"{'to client' if to is Peer.CLIENT else 'to agent'} {_lines(data)}" if data else ""
-        case ShowPast():
+        case ChooseAndShowPast():
             told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
             flags = [word for word, is_set in _flags(effect) if is_set]
             rule = [effect.known_rule.name] if effect.known_rule is not None else []

@@ -95,6 +95,14 @@ def test_a_load_is_compared_with_the_transcript(
     assert outcome(check_load(tmp_path, store, past)) == expected
 
 
+def test_a_load_that_only_repeats_says_so(tmp_path: Path, store: WholeStore) -> None:
+    store_answered_session(store, tmp_path)
+    result = check_load(tmp_path, store, [USER, CALL, chunk(SAID), USER, CALL, chunk(SAID)]).load_result
+    assert result is not None
+    assert result.outcome == "loses"
+    assert result.text == "it sends something twice; acp-proxy shows the transcript instead"
+
+
 def test_updates_of_another_session_do_not_count(tmp_path: Path, store: WholeStore) -> None:
     store_answered_session(store, tmp_path)
     source = """
@@ -207,7 +215,7 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
     store_session(store, "foreign", turn, agent="other", at=EPOCH + 4, notes=[replay_note("agent", 5)])
     assert check_load(tmp_path, store, []).last_loads == (
         LastLoad("new", "agent", "rule 2: the agent's replay has something that the transcript lacks"),
-        LastLoad("old", "transcript", "rule 4: the agent's replay lacks something"),
+        LastLoad("old", "transcript", "rule 4: the agent's replay lacks something, or has it twice"),
     )
 
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy.effects import ShowPast
+from acp_proxy.proxy.effects import ChooseAndShowPast
 from acp_proxy.proxy.events import PastChosen
 from acp_proxy.run.look_up_session import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
-from acp_proxy.run.show_past_thread import ShowPastThread
+from acp_proxy.run.past_thread import PastThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript_replay.replayer import TOOL_LIMIT, Mode
@@ -24,7 +24,7 @@ from tests.transcript_replay.entries import make_handover_record
 from tests.waiting import SECONDS
 
 OWN_RUN = "run002"
-WANTED = ShowPast(RequestId("1"))
+WANTED = ChooseAndShowPast(RequestId("1"))
 WORDS = [f" word{number}" for number in range(300)]
 ANSWER = [transcript_lines.agent_chunk(word) for word in WORDS]
 TERMINAL = transcript_lines.update(
@@ -48,14 +48,14 @@ def make_thread(
     warnings: list[str],
     *,
     must_compare_first: bool = False,
-) -> ShowPastThread:
+) -> PastThread:
     to_client = Output(writes, lambda: None)
 
     def end(what: PastChosen) -> bool:
         ended.append(what)
         return not (what.is_uncompared and must_compare_first)
 
-    return ShowPastThread(
+    return PastThread(
         transcript_lines.SESSION,
         OpenedTranscript(transcript_lines.SESSION, TranscriptReader(path), title=None),
         ShowOptions(mode, TOOL_LIMIT),
@@ -67,7 +67,7 @@ def make_thread(
 
 
 def show(
-    path: Path, lines: list[bytes], mode: Mode, wanted: ShowPast = WANTED, *, must_compare_first: bool = False
+    path: Path, lines: list[bytes], mode: Mode, wanted: ChooseAndShowPast = WANTED, *, must_compare_first: bool = False
 ) -> tuple[list[bytes], PastChosen]:
     path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(lines))
     reads, writes = os.pipe()
@@ -95,7 +95,7 @@ def messages(lines: list[bytes]) -> list[bytes]:
     return [(entry.raw or b"") + b"\n" for line in lines if (entry := file_format.decode_entry(line)) is not None]
 
 
-def make_request(theirs: list[bytes]) -> ShowPast:
+def make_request(theirs: list[bytes]) -> ChooseAndShowPast:
     return replace(WANTED, updates=tuple((line, False) for line in theirs), needs_comparison=True)
 
 

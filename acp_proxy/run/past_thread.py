@@ -22,7 +22,7 @@ from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.effects import ShowPast
+from acp_proxy.proxy.effects import ChooseAndShowPast
 from acp_proxy.proxy.events import PastChosen
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.run.look_up_session import OpenedTranscript, ShowOptions
@@ -39,13 +39,13 @@ from acp_proxy.transcript_replay.replayer import FOLDED_PAGE, Replayer
 from acp_proxy.transcript_replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
-THREAD_NAME = "show past"
+THREAD_NAME = "past"
 SEND_SIZE = 64 * 1024
 _GATHER_SECONDS = 0.005
 """Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
 
 
-class ShowPastThread:
+class PastThread:
     """Chooses once whose past of a session is shown, and sends the transcript if it is that."""
 
     def __init__(
@@ -74,14 +74,14 @@ class ShowPastThread:
         self._warn = warn
         self._run_id = run_id
         self._mask = mask
-        self._effect: ShowPast  # what to do; set by ``start``
+        self._effect: ChooseAndShowPast  # what to do; set by ``start``
         self._is_stopped = False
         self._unsent: list[bytes] = []
         self._unsent_size = 0
         self._sent_at = 0.0
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
-    def start(self, effect: ShowPast) -> None:
+    def start(self, effect: ChooseAndShowPast) -> None:
         self._effect = effect
         self._thread.start()
 
@@ -140,7 +140,7 @@ class ShowPastThread:
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, showing the transcript ended early: {type(bug).__name__}: {bug}")
 
-    def _make_replayer(self, effect: ShowPast, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
+    def _make_replayer(self, effect: ChooseAndShowPast, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
         v1_replayer = Replayer(
             self._session_id,
