@@ -2,7 +2,7 @@
 known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-- ``choose_past`` decides all: from a rule that is known (``known_rule``), or from the comparison.
+- ``choose_past`` decides all: from a rule that is known (``given_rule``), or from the comparison.
 - Once it has decided, everybody asks ``Load.decision``.
 - Before that, ``Load.known_rule`` may say whose past will be shown whatever is compared, so that a held replay may be
   dropped. What the agent sends is compared all the same.
@@ -82,7 +82,7 @@ def find_rule(number: object) -> Rule | None:
 def choose_past(
     comparison: Comparison | None,
     *,
-    known_rule: Rule | None = None,
+    given_rule: Rule | None = None,
     wants_past: bool = True,
     comparison_failed: bool = False,
     is_open_elsewhere: bool | None = None,
@@ -91,13 +91,13 @@ def choose_past(
 
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
     argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
-    ``Load.needs_comparison`` is True in every other case. ``known_rule``: one that holds whatever was compared.
+    ``Load.needs_comparison`` is True in every other case. ``given_rule``: one that holds whatever was compared.
     ``wants_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves; True for
     one that passes, whose client gets what the agent sends. ``comparison_failed``: the transcript could not be read, or
     the comparison was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
     """
-    if known_rule is not None:
-        rule = known_rule
+    if given_rule is not None:
+        rule = given_rule
     elif comparison_failed:
         rule = Rule.UNREADABLE
     elif comparison is None:

@@ -311,7 +311,7 @@ class ChooseAndShowPast(Struct, frozen=True):
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
     known_rule: Rule | None = None
-    """As for ``choose_past``."""
+    """The rule that holds whatever is compared, if there is one."""
     agent_has_only_part: bool = False
     """The agent's session has only a part of this one, which was handed over to it."""
     wants_past: bool = True

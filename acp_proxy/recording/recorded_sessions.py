@@ -133,7 +133,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
         session = self.get(session_id)
         if session is not None:
-            self.files.note_gap(session_id, stamp)
+            self.files.try_note_gap(session_id, stamp)
             self.files.close(session)
             del self[session_id]
 

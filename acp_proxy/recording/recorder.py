@@ -154,7 +154,7 @@ class Recorder:
         self._thread.join(seconds)
         self._heartbeat.has_ended = True
 
-    # --- under the lock on deciding, but for a gap
+    # --- under the lock on deciding; ``report_loss`` adds gaps without it
 
     def add(self, effect: TranscriptEffect) -> None:
         """Add an effect. The lock on deciding fixes their order; a gap needs none, since its note says from when on

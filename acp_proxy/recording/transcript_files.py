@@ -179,9 +179,9 @@ class TranscriptFiles:
             if session is not None and session.is_deleted:
                 del self._unnoted_gaps[session_id]
             else:
-                self.note_gap(session_id, timestamps.format_now(time.time()))
+                self.try_note_gap(session_id, timestamps.format_now(time.time()))
 
-    def note_gap(self, session_id: str, stamp: str) -> None:
+    def try_note_gap(self, session_id: str, stamp: str) -> None:
         """Append the note of a session's gap now, if there is one."""
         if session_id in self._unnoted_gaps:
             self.run_or_suspend(session_id, stamp, partial(self._append_gap_note, stamp=stamp))

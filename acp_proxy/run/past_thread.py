@@ -4,9 +4,9 @@ here.
 
 On its own thread, since a transcript may have gigabytes, and nobody else's session may wait for it. It reserves the
 client's output for at most ``SEND_SIZE`` bytes of whole lines at a time, so other sessions' lines leave in between.
-``stop`` takes effect between two of these: after it returns, a cancelled thread sends nothing more. The last one
-reports the end (``try_end``) while it still has the output, so nothing comes between the past and the answer to the
-load.
+``stop`` takes effect between two of these: once somebody else has the output, a stopped thread sends nothing more. The
+last one reports the end (``try_end``) while it still has the output, so nothing comes between the past and the answer
+to the load.
 """
 
 import threading
@@ -102,7 +102,7 @@ class PastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_past(None, known_rule=effect.known_rule, wants_past=effect.wants_past, comparison_failed=True)
+        decision = choose_past(None, given_rule=effect.known_rule, wants_past=effect.wants_past, comparison_failed=True)
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -114,7 +114,7 @@ class PastThread:
                 comparison.end_message()
             decision = choose_past(
                 comparison,
-                known_rule=effect.known_rule,
+                given_rule=effect.known_rule,
                 wants_past=effect.wants_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,

@@ -189,7 +189,7 @@ class Relay:
             self._recorder.flush()
 
     def stop_work(self, seconds: float) -> None:
-        """Let the store's remaining work run, for at most ``seconds``."""
+        """Let the store's remaining work run, the worker's, the output and the writer for at most ``seconds`` each."""
         if self._store_performer is not None:
             self._store_performer.finish(seconds)
             self._client_output.wait_until_written(seconds)

@@ -2,12 +2,10 @@
 
 This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
 chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
-``LoadMachine._apply_event``, as the table in ``load_states`` says. Two others change what they hold:
-
-- ``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
-  ``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``.
-  It has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
-- ``LoadLimits`` adds to ``replay_lines``, and drops them.
+``LoadMachine._apply_event``, as the table in ``load_states`` says. Only one other changes what they hold:
+``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
+``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``. If
+a load can hold no more, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
 
 ``Continuations`` returns which event the answer to a new session is. ``Loads`` forgets the oldest open load, in its
 state, if there are too many.
@@ -238,7 +236,7 @@ class Load:
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = (
-            choose_past(None, known_rule=plan.known_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
+            choose_past(None, given_rule=plan.known_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
         )
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
@@ -280,7 +278,7 @@ class Load:
     @property
     def known_rule(self) -> Rule | None:
         """The rule that will hold whatever is compared: the plan's, or that the session was handed over, once a new one
-        was asked for. Rules that hold at once are in ``decision``."""
+        was asked for. Rules that hold at once are in ``decision``; of these, only a plan's ``PASSES`` is here too."""
         return Rule.HANDED_OVER if self.opens_new_session else self.plan.known_rule
 
     @property

@@ -8,6 +8,7 @@ before any answer, an update is sent and recorded at once, unless it proves to b
 from collections.abc import Callable
 from typing import assert_never
 
+from acp_proxy.comparison.choose_past import WhosePast
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.updates_in_turn import SortedLine
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
@@ -16,7 +17,7 @@ from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import CompareUnsettled, DecideLater, Effect, EndTurn, Forward
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
-from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
+from acp_proxy.proxy.load.load_states import LoadState
 from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.session_tracker import SessionTracker
 
@@ -33,13 +34,13 @@ class LoadLineHandler:
         session_tracker: SessionTracker,
         loads: Loads,
         limits: LoadLimits,
-        apply_event: Callable[[Load, LoadEvent], list[Effect]],
+        stop_holding: Callable[[Load], list[Effect]],
     ) -> None:
-        """``apply_event``: that of ``LoadMachine``, for a load that can hold no more."""
+        """``stop_holding``: brings ``CANNOT_WAIT`` to a load that can hold no more."""
         self._session_tracker = session_tracker
         self._loads = loads
         self._limits = limits
-        self._apply_event = apply_event
+        self._stop_holding = stop_holding
 
     # --- all lines of sessions that have a load
 
@@ -68,12 +69,12 @@ class LoadLineHandler:
                 load.replay_lines.add(line, load.replays_of_other_loads.agent_answered_other_load)
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self._limits.keep_to_compare(
+                self._keep_to_compare(
                     load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
                 return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay_so_far else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self._limits.keep_to_compare(
+                self._keep_to_compare(
                     load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
                 return []
@@ -117,7 +118,7 @@ class LoadLineHandler:
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
         passes = load.replay_lines and load.plan.wants_past
-        effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
+        effects = self._stop_holding(load) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -130,9 +131,24 @@ class LoadLineHandler:
 
     def _keep_within_limits(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
-        if not self._limits.must_stop_holding(load) or self._limits.try_drop_replay(load):
+        if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        return self._apply_event(load, LoadEvent.CANNOT_WAIT)
+        is_replay_needless = load.known_rule is not None and load.known_rule.whose_past is WhosePast.TRANSCRIPT
+        if is_replay_needless and load.replay_lines:
+            load.replay_lines.drop()
+            return []
+        return self._stop_holding(load)
+
+    def _keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
+        """Keep a line that the client has, or must not get, to compare it when the next prompt comes.
+
+        ``is_after_an_answer``: it came after the agent's answer to this or another load of the session.
+        """
+        if load.replay_lines.is_closed:
+            return
+        load.replay_lines.add(line, is_after_an_answer)
+        if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
+            load.replay_lines.close()
 
     def send_lines_waiting_for_answer(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
@@ -143,7 +159,7 @@ class LoadLineHandler:
             elif load.compared_replay is not None:
                 lines += load.compared_replay.add_late_update(line, update)
             else:
-                self._limits.keep_to_compare(load, line, is_after_an_answer=True)
+                self._keep_to_compare(load, line, is_after_an_answer=True)
                 lines.append(line)
         return send_lines(lines)
 
@@ -156,7 +172,7 @@ class LoadLineHandler:
         # Nothing is compared yet, and the client must not see a replay.
         if load.withholds_replay_so_far and load.can_compare and not load.opens_new_session:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
-        self._limits.keep_to_compare(load, line, is_after_an_answer=True)
+        self._keep_to_compare(load, line, is_after_an_answer=True)
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
 
     def compare_before_request(self, session_id: str | None) -> list[Effect]:

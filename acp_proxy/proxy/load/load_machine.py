@@ -64,7 +64,9 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.loads = Loads()
         self.limits = LoadLimits(self.loads)
-        self.line_handler = LoadLineHandler(session_tracker, self.loads, self.limits, self._apply_event)
+        self.line_handler = LoadLineHandler(
+            session_tracker, self.loads, self.limits, lambda load: self._apply_event(load, LoadEvent.CANNOT_WAIT)
+        )
         self._session_tracker = session_tracker
         self._handovers = handovers
         self._continuations = continuations
@@ -83,7 +85,7 @@ class LoadMachine:
             case Action.RECORD_OPENED:
                 return self._record_opened(load)
             case Action.CHOOSE_AND_SHOW_PAST:
-                return self._begin_past(load)
+                return self._choose_and_show_past(load)
             case Action.CLOSE_TRANSCRIPT:
                 return [CloseTranscript(load.request.id)]
             case Action.STOP_SHOWING_PAST:
@@ -157,7 +159,7 @@ class LoadMachine:
         )
         if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
             load.before_answer_to_client.add(busy, None)
-        return self._begin_past(load)
+        return self._choose_and_show_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
@@ -276,7 +278,7 @@ class LoadMachine:
 
     # --- comparison, and the choice of the past
 
-    def _begin_past(self, load: Load) -> list[Effect]:
+    def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
             load.decision = _decide_by_rule(load, Rule.NOT_RECORDED)
@@ -510,7 +512,7 @@ class LoadMachine:
 
 def _decide_by_rule(load: Load, rule: Rule) -> Decision:
     """Whose past is shown, by a rule that has come to hold."""
-    return choose_past(None, known_rule=rule, wants_past=load.plan.wants_past)
+    return choose_past(None, given_rule=rule, wants_past=load.plan.wants_past)
 
 
 def _is_update(line: bytes) -> bool:

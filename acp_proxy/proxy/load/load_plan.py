@@ -3,8 +3,9 @@ store and the options.
 
 A plan never changes, but what happens later may override it in the ``Load``:
 
-- Too much waits, or a prompt comes: what was to wait passes.
-- The agent was asked for a new session instead: ``known_rule`` is ``HANDED_OVER``.
+- Too much waits, the agent asks something, or a prompt comes: what was to wait passes.
+- The client cancels.
+- The agent was asked for a new session instead: ``Load.known_rule`` is ``HANDED_OVER``.
 - A prompt comes, or there is a transcript by now: ``imports_replay`` is False.
 
 docs/transparency.md says who answers what.

@@ -54,7 +54,7 @@ class LoadState(enum.Enum):
     AWAITING_PAST = "the agent has agreed; ``run`` chooses whose past is shown, and sends it if that is the transcript"
     CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
-    AFTER_PROMPT = "the client has prompted since its answer; everything is new except a replay that still runs"
+    AFTER_PROMPT = "the first turn of the client after this; everything is new except a replay that still runs"
     OVER = "what was new is recorded, and nothing that comes belongs to it"
 
 

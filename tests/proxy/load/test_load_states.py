@@ -175,7 +175,6 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
 
 BUFFERS = ("replay_lines", "before_answer_to_client", "after_answer_to_client")
 MAY_CHANGE = {
-    "load_limits.py": {"replay_lines"},
     "load_line_handler.py": {*BUFFERS, "session_state_updates", "replays_of_other_loads"}
     | {"compared_replay", "unechoed_letters"},
 }
