@@ -83,7 +83,7 @@ def choose_past(
     comparison: Comparison | None,
     *,
     given_rule: Rule | None = None,
-    wants_past: bool = True,
+    may_show_past: bool = True,
     comparison_failed: bool = False,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
@@ -92,7 +92,7 @@ def choose_past(
     ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
     argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
     ``Load.needs_comparison`` is True in every other case. ``given_rule``: one that holds whatever was compared.
-    ``wants_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves; True for
+    ``may_show_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves; True for
     one that passes, whose client gets what the agent sends. ``comparison_failed``: the transcript could not be read, or
     the comparison was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
     """
@@ -104,7 +104,7 @@ def choose_past(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _judge(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return Decision(rule.whose_past if wants_past else WhosePast.NOTHING, rule)
+    return Decision(rule.whose_past if may_show_past else WhosePast.NOTHING, rule)
 
 
 def _judge(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

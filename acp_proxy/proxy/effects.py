@@ -314,7 +314,7 @@ class ChooseAndShowPast(Struct, frozen=True):
     """The rule that holds whatever is compared, if there is one."""
     agent_has_only_part: bool = False
     """The agent's session has only a part of this one, which was handed over to it."""
-    wants_past: bool = True
+    may_show_past: bool = True
     """As for ``LoadPlan``; False too for a prompt that is sent again, since the client has the past on the screen."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""

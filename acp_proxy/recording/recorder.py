@@ -1,9 +1,9 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-adjacent entries of one session. What is forwarded before it is recorded is written a moment later (``record_soon``);
-everything else waits until it is (``wait_until_recorded``). What a user asks of the store runs on the same thread,
-after the effects added before (``run_on_writer``).
+adjacent entries of one session, but for updates of more than 4 KiB. What is forwarded before it is recorded is written
+a moment later (``record_soon``); everything else waits until it is (``wait_until_recorded``). What a user asks of the
+store runs on the same thread, after the effects added before (``run_on_writer``).
 
 A failing store suspends the recording of a session (``TranscriptFiles``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -341,7 +341,7 @@ class Recorder:
             self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
-        """Write what was added, with one write for adjacent entries of one session."""
+        """Write what was added, with one write for adjacent entries of one session, but for large updates."""
         # Adjacent entries of one session, and when the first of them was added.
         session_id, parts, first_stamp = "", file_format.Parts(), ""
         while batch:
@@ -371,7 +371,7 @@ class Recorder:
                     if len(data) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)
-                    if len(data) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
+                    if len(data) > _ENCODED_TOGETHER_BYTES:  # written now, so that its memory serves the next ones
                         self._files.append(session_id, parts, first_stamp)
                         parts = file_format.Parts()
                 case RecordNote(_, note):

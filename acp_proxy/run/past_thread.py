@@ -102,7 +102,9 @@ class PastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_past(None, given_rule=effect.known_rule, wants_past=effect.wants_past, comparison_failed=True)
+        decision = choose_past(
+            None, given_rule=effect.known_rule, may_show_past=effect.may_show_past, comparison_failed=True
+        )
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -115,7 +117,7 @@ class PastThread:
             decision = choose_past(
                 comparison,
                 given_rule=effect.known_rule,
-                wants_past=effect.wants_past,
+                may_show_past=effect.may_show_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
             )

@@ -1,4 +1,5 @@
-"""One direction of the relay: reads, cuts into lines, decides and writes, on a plain thread and raw file descriptors.
+"""One direction of the relay: reads, cuts into lines, and has the relay decide and write, on a plain thread and raw
+file descriptors.
 
 Threads, not asyncio: a read, a decision and a write take some 20 microseconds, and a turn of an event loop as long
 again; a thread that waits for a slow peer stops only its own direction; and nothing loads asyncio, half of a start.

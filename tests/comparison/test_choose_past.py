@@ -61,12 +61,12 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     ),
     "a prompt that is sent again in a new session": (
         None,
-        {"given_rule": Rule.HANDED_OVER, "wants_past": False},
+        {"given_rule": Rule.HANDED_OVER, "may_show_past": False},
         Decision(NOTHING, Rule.HANDED_OVER),
     ),
     "a resume served by a load": (
         ONE,
-        {"given_rule": Rule.ASKED_FOR, "wants_past": False},
+        {"given_rule": Rule.ASKED_FOR, "may_show_past": False},
         Decision(NOTHING, Rule.ASKED_FOR),
     ),
     "a load that passes": (None, {"given_rule": Rule.PASSES}, Decision(AGENT, Rule.PASSES)),
@@ -74,11 +74,11 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load without a transcript": (None, {"given_rule": Rule.NOT_RECORDED}, Decision(AGENT, Rule.NOT_RECORDED)),
     "a resume without a transcript": (
         None,
-        {"given_rule": Rule.NOT_RECORDED, "wants_past": False},
+        {"given_rule": Rule.NOT_RECORDED, "may_show_past": False},
         Decision(NOTHING, Rule.NOT_RECORDED),
     ),
-    "a resume that catches up": (None, {"wants_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
-    "a resume that catches up and replays": (ONE, {"wants_past": False}, Decision(NOTHING, Rule.LESS)),
+    "a resume that catches up": (None, {"may_show_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
+    "a resume that catches up and replays": (ONE, {"may_show_past": False}, Decision(NOTHING, Rule.LESS)),
 }
 """By what happens: what the agent replays (None: nothing that is compared), what else is known, and the decision."""
 

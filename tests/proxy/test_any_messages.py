@@ -92,7 +92,7 @@ class AgentsOtherIds:
 # While nothing is served, every byte passes.
 
 ALL_THE_AGENTS = Modes("agent", "agent", "agent", "agent", handover="never")
-PASSING: dict[str, Callable[[], CoreConversation]] = {
+NOT_HOLDING: dict[str, Callable[[], CoreConversation]] = {
     "nothing served": lambda: CoreConversation(serves=False).initialize(RESUMES),
     "nothing recorded": lambda: CoreConversation(records=False).initialize(RESUMES),
     "neither": lambda: CoreConversation(records=False, serves=False),
@@ -102,7 +102,7 @@ PASSING: dict[str, Callable[[], CoreConversation]] = {
 }
 
 
-@pytest.mark.parametrize("begin", PASSING.values(), ids=PASSING)
+@pytest.mark.parametrize("begin", NOT_HOLDING.values(), ids=NOT_HOLDING)
 @given(st.lists(READS, max_size=12), st.booleans())
 def test_while_nothing_is_served_every_byte_passes(
     begin: Callable[[], CoreConversation], reads: list[tuple[Peer, list[bytes]]], torn: bool
@@ -115,7 +115,7 @@ def test_while_nothing_is_served_every_byte_passes(
     for number, (peer, lines) in enumerate(reads):
         if torn and number == len(reads) - 1:
             lines = [*lines[:-1], lines[-1].removesuffix(b"\n") or b"{}"]
-        if b'"initialize"' in b"".join(lines) and begin is PASSING["another version"]:
+        if b'"initialize"' in b"".join(lines) and begin is NOT_HOLDING["another version"]:
             continue  # this may agree on a version that is served
         lines = [said for said in lines if not other_ids.is_one(peer, said)]
         send_lines(talk, peer, lines)

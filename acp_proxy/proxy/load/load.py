@@ -5,10 +5,10 @@ chooses its first ``state``. After that, only ``LoadMachine`` assigns its attrib
 ``LoadMachine._apply_event``, as the table in ``load_states`` says. Only one other changes what they hold:
 ``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
 ``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``. If
-a load can hold no more, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
+a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
 
-``Continuations`` returns which event the answer to a new session is. ``Loads`` forgets the oldest open load, in its
-state, if there are too many.
+``Continuations`` changes nothing; it only names the event that the answer to a new session is. One exception to the
+table: ``Loads.add`` drops the oldest open load, if there are too many, which then never reaches ``OVER``.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
 it is and what else has happened to it, and hold what the agent sent.
@@ -85,12 +85,12 @@ class ComparedReplay:
         size: int,
         *,
         withholds_replay: bool,
-        wants_past: bool,
+        may_show_past: bool,
         agent_has_only_part: bool,
         is_open_elsewhere: bool | None,
         is_checked: bool,
     ) -> None:
-        """``size``: that of the transcript when it was compared. ``withholds_replay``, ``wants_past``: of the load.
+        """``size``: that of the transcript when it was compared. ``withholds_replay``, ``may_show_past``: of the load.
         ``agent_has_only_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``.
         ``is_checked``: nothing was appended since."""
         self.comparison = comparison
@@ -98,7 +98,7 @@ class ComparedReplay:
         self.late_updates = LateUpdates(
             comparison,
             withholds_replay=withholds_replay,
-            wants_past=wants_past,
+            may_show_past=may_show_past,
             agent_has_only_part=agent_has_only_part,
             is_open_elsewhere=is_open_elsewhere,
         )
@@ -168,7 +168,7 @@ def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState
         return LoadState.BEFORE_PROMPT
     if plan.agent_method is None:
         return LoadState.AWAITING_PAST
-    return LoadState.PASSING if plan.passes_at_once else LoadState.HOLDING_REPLAY
+    return LoadState.NOT_HOLDING if plan.passes_at_once else LoadState.HOLDING_REPLAY
 
 
 class Load:
@@ -190,10 +190,10 @@ class Load:
         """``has_transcript``: the store has a transcript of the session, or, if it was not looked up, may have one.
         ``is_open_elsewhere``: another process had it open to append when it was looked up; None: not known, or this
         one records it.
-        ``agent_has_only_part``: of the session by which the agent knows it, as for the property. ``client_has_answer``:
-        the client has its answer already. ``earlier_id``: the id by which this process's
-        agent had the session last, if it is asked for another one. ``refused_prompt``: the prompt for which this opens
-        a new session, and the line of the agent's refusal."""
+        ``agent_has_only_part``: the agent's session has only a part of this one already before this load.
+        ``client_has_answer``: the client has its answer already. ``earlier_id``: the id by which this process's agent
+        had the session last, if it is asked for another one. ``refused_prompt``: the prompt for which this opens a new
+        session, and the line of the agent's refusal."""
         self.request = request
         self.session_id = session_id
         self.plan = plan
@@ -236,7 +236,9 @@ class Load:
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = (
-            choose_past(None, given_rule=plan.known_rule, wants_past=plan.wants_past) if plan.passes_at_once else None
+            choose_past(None, given_rule=plan.known_rule, may_show_past=plan.may_show_past)
+            if plan.passes_at_once
+            else None
         )
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
@@ -273,7 +275,7 @@ class Load:
     @property
     def withholds_replay_so_far(self) -> bool:
         """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it."""
-        return not self.plan.wants_past or (self.decision is not None and self.decision.withholds_replay)
+        return not self.plan.may_show_past or (self.decision is not None and self.decision.withholds_replay)
 
     @property
     def known_rule(self) -> Rule | None:

@@ -36,7 +36,7 @@ class LoadLineHandler:
         limits: LoadLimits,
         stop_holding: Callable[[Load], list[Effect]],
     ) -> None:
-        """``stop_holding``: brings ``CANNOT_WAIT`` to a load that can hold no more."""
+        """``stop_holding``: brings ``CANNOT_WAIT`` to a load that can hold no more, or whose agent asks something."""
         self._session_tracker = session_tracker
         self._loads = loads
         self._limits = limits
@@ -51,14 +51,14 @@ class LoadLineHandler:
         if load is None:
             return False
         in_turn = load.updates_in_turn
-        return load.state is not LoadState.AFTER_PROMPT or (in_turn is not None and in_turn.may_still_run)
+        return load.state is not LoadState.IN_FIRST_TURN or (in_turn is not None and in_turn.may_still_run)
 
     def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not over. ``message``: the same line, parsed."""
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
-        # A turn may be under way in any state.
+        # A turn may be under way in any state. An agent that was not asked replays nothing, so all is new.
         if self._session_tracker.sessions.is_in_turn(load.session_id) or load.plan.agent_method is None:
             load.replays_of_other_loads.end()
             return self._handle_update_in_turn(load, line, update)
@@ -68,7 +68,7 @@ class LoadLineHandler:
             case LoadState.HOLDING_REPLAY:
                 load.replay_lines.add(line, load.replays_of_other_loads.agent_answered_other_load)
                 return self._keep_within_limits(load)
-            case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
+            case LoadState.NOT_HOLDING | LoadState.NOT_HOLDING_CANCELLED | LoadState.NOT_HOLDING_ABANDONED:
                 self._keep_to_compare(
                     load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
@@ -81,8 +81,8 @@ class LoadLineHandler:
             case LoadState.AWAITING_PAST | LoadState.CANCELLING_AGREED:
                 load.after_answer_to_client.add(line, update)
                 return []
-            case LoadState.BEFORE_PROMPT | LoadState.AFTER_PROMPT:
-                # The latter if its prompts were cancelled, so that they are no turn any more.
+            case LoadState.BEFORE_PROMPT | LoadState.IN_FIRST_TURN:
+                # The latter if the turn's prompts were cancelled, so that they are no turn any more.
                 return self._handle_late_update(load, line, update)
             case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
@@ -117,7 +117,7 @@ class LoadLineHandler:
         load = self._loads.find_holding(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.replay_lines and load.plan.wants_past
+        passes = load.replay_lines and load.plan.may_show_past
         effects = self._stop_holding(load) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -258,7 +258,7 @@ class LoadLineHandler:
     def _release_late_updates(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
         if load.compared_replay is None or (
-            load.state is LoadState.AFTER_PROMPT and load.compared_replay.updates_in_turn is not None
+            load.state is LoadState.IN_FIRST_TURN and load.compared_replay.updates_in_turn is not None
         ):
             return []
         return [Forward(Peer.CLIENT, line) for line in load.compared_replay.late_updates.release()]

@@ -92,7 +92,7 @@ class LoadMachine:
                 return [StopShowingPast(load.request.id)]
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
-            case Action.BEGIN_PASSING:
+            case Action.STOP_HOLDING:
                 load.decision = _decide_by_rule(load, Rule.PASSES)
                 return send_lines(load.replay_lines.lines if not load.withholds_replay_so_far else [])
             case Action.SEND_REPLAY:
@@ -190,7 +190,7 @@ class LoadMachine:
         if (
             earlier_id is None
             or answer.error is None
-            or load.state not in (LoadState.HOLDING_REPLAY, LoadState.PASSING)
+            or load.state not in (LoadState.HOLDING_REPLAY, LoadState.NOT_HOLDING)
         ):
             return None
         load.retried_id = earlier_id
@@ -284,7 +284,7 @@ class LoadMachine:
             load.decision = _decide_by_rule(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
-            load.can_compare = not load.plan.wants_past
+            load.can_compare = not load.plan.may_show_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.replay_lines else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
@@ -297,7 +297,7 @@ class LoadMachine:
                 load.needs_comparison,
                 load.known_rule,
                 load.agent_has_only_part,
-                wants_past=load.plan.wants_past and refused_prompt is None,
+                may_show_past=load.plan.may_show_past and refused_prompt is None,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
@@ -376,7 +376,7 @@ class LoadMachine:
             comparison,
             size,
             withholds_replay=load.withholds_replay_so_far,
-            wants_past=load.plan.wants_past,
+            may_show_past=load.plan.may_show_past,
             agent_has_only_part=load.agent_has_only_part,
             is_open_elsewhere=load.is_open_elsewhere,
             is_checked=is_checked,
@@ -512,7 +512,7 @@ class LoadMachine:
 
 def _decide_by_rule(load: Load, rule: Rule) -> Decision:
     """Whose past is shown, by a rule that has come to hold."""
-    return choose_past(None, given_rule=rule, wants_past=load.plan.wants_past)
+    return choose_past(None, given_rule=rule, may_show_past=load.plan.may_show_past)
 
 
 def _is_update(line: bytes) -> bool:

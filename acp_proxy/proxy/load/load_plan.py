@@ -40,7 +40,7 @@ class LoadPlan(Struct, frozen=True):
     """The method that goes to the agent; None: it is not asked, since it has the session open in a turn."""
     known_rule: Rule | None = None
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
-    wants_past: bool = True
+    may_show_past: bool = True
     """False only for a resume that acp-proxy serves: the client has the past on the screen. True for one that passes,
     whose client gets what the agent sends, and for ``RESEND_PLAN``, whose ``ChooseAndShowPast`` says otherwise."""
     may_import: bool = False
@@ -79,34 +79,36 @@ def plan_load(
     ``method``: ``session/load`` or ``session/resume``. ``served_by_agent``: what the agent serves
     itself. ``is_in_turn``: a turn of the session is under way.
     """
-    known_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
+    handover_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
     if session.agent_lacks_it and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
-        new_session_plan = LoadPlan(acp.NEW, known_rule=known_rule, wants_past=method == acp.LOAD, handover_mode=ALWAYS)
+        new_session_plan = LoadPlan(
+            acp.NEW, known_rule=Rule.HANDED_OVER, may_show_past=method == acp.LOAD, handover_mode=ALWAYS
+        )
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
-        return _plan_session_resume(known_rule, served_by_agent, modes, must_catch_up=must_catch_up)
+        return _plan_session_resume(handover_rule, served_by_agent, modes, must_catch_up=must_catch_up)
     return _plan_session_load(
-        session, known_rule, served_by_agent, modes, is_in_turn=is_in_turn, must_catch_up=must_catch_up
+        session, handover_rule, served_by_agent, modes, is_in_turn=is_in_turn, must_catch_up=must_catch_up
     )
 
 
 def _plan_session_resume(
-    known_rule: Rule | None, served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool
+    handover_rule: Rule | None, served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool
 ) -> LoadPlan:
     """The plan for a ``session/resume`` of a session that the agent has. ``must_catch_up``: its session lacks turns."""
     can_resume = capabilities.RESUME in served_by_agent
     if must_catch_up and can_resume and modes.resume != AGENT:
-        return LoadPlan(acp.RESUME, known_rule=known_rule, wants_past=False, agent_must_catch_up=True)
+        return LoadPlan(acp.RESUME, known_rule=handover_rule, may_show_past=False, agent_must_catch_up=True)
     if can_resume or modes.resume != STORE:
         return plan_passing(acp.RESUME)
     # The rule hides the agent's replay; a client that resumes gets none in its place.
-    return LoadPlan(acp.LOAD, known_rule=Rule.ASKED_FOR, wants_past=False, agent_must_catch_up=must_catch_up)
+    return LoadPlan(acp.LOAD, known_rule=Rule.ASKED_FOR, may_show_past=False, agent_must_catch_up=must_catch_up)
 
 
 def _plan_session_load(
     session: SessionLookedUp,
-    known_rule: Rule | None,
+    handover_rule: Rule | None,
     served_by_agent: frozenset[str],
     modes: Modes,
     *,
@@ -139,10 +141,12 @@ def _plan_session_load(
                 handover_mode=handover_mode,
                 agent_must_catch_up=must_catch_up,
             )
-        return LoadPlan(acp.LOAD, known_rule=known_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up)
+        return LoadPlan(
+            acp.LOAD, known_rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
+        )
     if can_resume:
         return LoadPlan(
-            acp.RESUME, known_rule=known_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
+            acp.RESUME, known_rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
         )
     if modes.handover == NEVER:
         return None

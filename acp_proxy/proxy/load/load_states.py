@@ -9,9 +9,9 @@ A load passes through three phases.
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
 all of it shows whose past the client should see (``HOLDING_REPLAY``). Where nothing is to be decided, or too much is
-held, it passes to the client at once (``PASSING``). The client may cancel, and agents then answer, or replay and
+held, it passes to the client at once (``NOT_HOLDING``). The client may cancel, and agents then answer, or replay and
 answer, or never do either; so what comes for a cancelled request must not be taken for the next one (``CANCELLING``,
-``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
+``CANCELLED``, ``ABANDONED``, and two ``NOT_HOLDING_…``).
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
 own, and sends the transcript if that is to be shown (``AWAITING_PAST``, or ``CANCELLING_AGREED`` if the client
@@ -19,7 +19,7 @@ cancels). What the agent sends meanwhile is held, and leaves after the answer.
 
 **Answered.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared
 until the next prompt (``BEFORE_PROMPT``). What is new then is recorded. In the turn that follows, everything is new
-except a replay that still runs (``AFTER_PROMPT``).
+except a replay that still runs (``IN_FIRST_TURN``).
 
 A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as answered. The
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``). *Answered*
@@ -43,9 +43,11 @@ class LoadState(enum.Enum):
     """The state of a load."""
 
     HOLDING_REPLAY = "the agent was asked; what it sends is held"
-    PASSING = "the agent was asked; the client has what it sends at once, unless it wants no past; it is compared later"
-    PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
-    PASSING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
+    NOT_HOLDING = "the agent was asked; the client has what it sends at once, if it may see a past; that is compared"
+    NOT_HOLDING_CANCELLED = (
+        "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
+    )
+    NOT_HOLDING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
     ABANDONED = (
@@ -54,7 +56,7 @@ class LoadState(enum.Enum):
     AWAITING_PAST = "the agent has agreed; ``run`` chooses whose past is shown, and sends it if that is the transcript"
     CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
-    AFTER_PROMPT = "the first turn of the client after this; everything is new except a replay that still runs"
+    IN_FIRST_TURN = "the first turn of the client after this; everything is new except a replay that still runs"
     OVER = "what was new is recorded, and nothing that comes belongs to it"
 
 
@@ -84,7 +86,7 @@ class Action(enum.Enum):
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP_SHOWING_PAST = "have ``run`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
-    BEGIN_PASSING = "send the client what the agent sent, if it wants the past; it is still compared"
+    STOP_HOLDING = "send the client what the agent sent, if it may see a past; it is still compared"
     SEND_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
@@ -121,7 +123,7 @@ _DROPPED_TRANSITION = (LoadState.OVER, (Action.FORGET,))
 """Nothing is settled."""
 _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.SEND_WAITING_FOR_ANSWER)
 
-_PASSING_TRANSITIONS: Transitions = {
+_NOT_HOLDING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
         LoadState.BEFORE_PROMPT,
         (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.ADD_TO_ANSWERED),
@@ -158,12 +160,12 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
             # agent, this comes only if a replay waits that the client wants (``LoadLineHandler.send_agents_request``).
-            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
+            LoadEvent.CANNOT_WAIT: (LoadState.NOT_HOLDING, (Action.STOP_HOLDING, Action.SEND_WAITING_FOR_ANSWER)),
             # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
             # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
             LoadEvent.PROMPTED: (
-                LoadState.PASSING,
-                (Action.BEGIN_PASSING, Action.SEND_WAITING_FOR_ANSWER, Action.DROP_IMPORT),
+                LoadState.NOT_HOLDING,
+                (Action.STOP_HOLDING, Action.SEND_WAITING_FOR_ANSWER, Action.DROP_IMPORT),
             ),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come after it.
@@ -180,26 +182,26 @@ STATES: dict[LoadState, StateDefinition] = {
             ),
         },
     ),
-    LoadState.PASSING: StateDefinition(
+    LoadState.NOT_HOLDING: StateDefinition(
         awaits_agents_answer=True,
         transitions={
-            **_PASSING_TRANSITIONS,
+            **_NOT_HOLDING_TRANSITIONS,
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
-            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.DROP_IMPORT,)),
+            LoadEvent.PROMPTED: (LoadState.NOT_HOLDING, (Action.DROP_IMPORT,)),
             # The agent answers cancelled requests that pass, as it would without us.
-            LoadEvent.CANCEL_REQUESTED: (LoadState.PASSING_CANCELLED, ()),
+            LoadEvent.CANCEL_REQUESTED: (LoadState.NOT_HOLDING_CANCELLED, ()),
         },
     ),
-    LoadState.PASSING_CANCELLED: StateDefinition(
+    LoadState.NOT_HOLDING_CANCELLED: StateDefinition(
         awaits_agents_answer=True,
         transitions={
-            **_PASSING_TRANSITIONS,
-            LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
+            **_NOT_HOLDING_TRANSITIONS,
+            LoadEvent.PROMPTED: (LoadState.NOT_HOLDING_CANCELLED, (Action.DROP_IMPORT,)),
             # Agents answer in order, so it has left this one out.
-            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_REPLAY,)),
+            LoadEvent.OVERTAKEN: (LoadState.NOT_HOLDING_ABANDONED, (Action.DROP_REPLAY,)),
         },
     ),
-    LoadState.PASSING_ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_PASSING_TRANSITIONS),
+    LoadState.NOT_HOLDING_ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_NOT_HOLDING_TRANSITIONS),
     LoadState.CANCELLING: StateDefinition(
         awaits_agents_answer=True,
         holds_lines=True,
@@ -250,13 +252,13 @@ STATES: dict[LoadState, StateDefinition] = {
     ),
     LoadState.BEFORE_PROMPT: StateDefinition(
         transitions={
-            LoadEvent.PROMPTED: (LoadState.AFTER_PROMPT, (Action.SETTLE, Action.BEGIN_UPDATES_IN_TURN)),
+            LoadEvent.PROMPTED: (LoadState.IN_FIRST_TURN, (Action.SETTLE, Action.BEGIN_UPDATES_IN_TURN)),
             LoadEvent.MUST_END: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_TRANSITION,
             LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
         },
     ),
-    LoadState.AFTER_PROMPT: StateDefinition(
+    LoadState.IN_FIRST_TURN: StateDefinition(
         transitions={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
             LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_TURN_UPDATES, Action.FORGET)),
@@ -268,9 +270,9 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.OVER: StateDefinition(transitions={}),
 }
 
-OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
+OVERTAKABLE_STATES = frozenset({LoadState.NOT_HOLDING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
-ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
+ABANDONED_STATES = frozenset({LoadState.NOT_HOLDING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
 AWAITING_PAST_STATES = frozenset({LoadState.AWAITING_PAST, LoadState.CANCELLING_AGREED})
 """States in which the thread of ``run`` chooses the past, or sends the transcript."""

@@ -2,7 +2,7 @@
 
 A load is *open* until the agent has answered it and the client has its answer; the agent's may come long before the
 client's, or after it if the client cancels. Then, unless it was refused, it is *answered* until nothing that the agent
-sends can be of its replay: in the states ``BEFORE_PROMPT`` and ``AFTER_PROMPT``.
+sends can be of its replay: in the states ``BEFORE_PROMPT`` and ``IN_FIRST_TURN``.
 
 It decides which loads there are and in which order, and changes none of them: ``LoadMachine`` does, and calls it.
 """
@@ -71,7 +71,7 @@ class Loads:
         """Whether the client waits for the answer to a load of this session, unless it has cancelled that and the agent
         may leave it out."""
         return any(
-            load.holds_lines or load.state is LoadState.PASSING for load in self.list_open_of_session(session_id)
+            load.holds_lines or load.state is LoadState.NOT_HOLDING for load in self.list_open_of_session(session_id)
         )
 
     def find_load_for_updates(self, session_id: str) -> Load | None:

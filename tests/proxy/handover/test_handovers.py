@@ -463,7 +463,7 @@ UNKNOWN = [
     error(1, -32099, "unknown session"),
     {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "Internal error", "data": "Session not found"}},
 ]
-PASSING = [
+NOT_HOLDING = [
     error(1, -32603, "service failure"),
     error(1, -32001, "rate limit"),
     error(1, -32000, "no login found"),
@@ -483,7 +483,7 @@ def test_a_session_that_the_agent_does_not_know_is_handed_over(capabilities: Any
     assert step.to_client == b""
 
 
-@pytest.mark.parametrize("refusal", PASSING)
+@pytest.mark.parametrize("refusal", NOT_HOLDING)
 @pytest.mark.parametrize("capabilities", REFUSING)
 def test_a_temporary_error_passes(capabilities: Any, refusal: Any) -> None:
     talk = about_to_load(capabilities=capabilities)
@@ -506,7 +506,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
         make_request_id(2),
         known_rule=Rule.HANDED_OVER,
         agent_has_only_part=True,
-        wants_past=False,
+        may_show_past=False,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
     )

@@ -20,7 +20,7 @@ from acp_proxy.proxy.load.load_states import (
     LoadState,
 )
 
-FIRST = (LoadState.HOLDING_REPLAY, LoadState.PASSING)
+FIRST = (LoadState.HOLDING_REPLAY, LoadState.NOT_HOLDING)
 AWAITING = {state for state, row in STATES.items() if row.awaits_agents_answer}
 HOLDING = {state for state, row in STATES.items() if row.holds_lines}
 ANSWERS = frozenset({Action.ANSWER, Action.FINISH_PAST_AND_ANSWER, Action.ANSWER_CANCELLED})
@@ -30,21 +30,21 @@ HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.CHOOSE_AND_SHOW_PAST})
 CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
     LoadState.HOLDING_REPLAY: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
-    LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
-    LoadState.PASSING_CANCELLED: {
+    LoadState.NOT_HOLDING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
+    LoadState.NOT_HOLDING_CANCELLED: {
         LoadEvent.CANCEL_REQUESTED,
         LoadEvent.OUTPUT_RESERVED,
         LoadEvent.CANNOT_WAIT,
         LoadEvent.TURN_ENDED,
     },
-    LoadState.PASSING_ABANDONED: {*CLIENTS, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
+    LoadState.NOT_HOLDING_ABANDONED: {*CLIENTS, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
     LoadState.CANCELLING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.CANNOT_WAIT, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
     LoadState.AWAITING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLING_AGREED: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.BEFORE_PROMPT: {LoadEvent.TURN_ENDED},
-    LoadState.AFTER_PROMPT: {LoadEvent.PROMPTED},
+    LoadState.IN_FIRST_TURN: {LoadEvent.PROMPTED},
 }
 """Events that can happen in a state and change nothing.
 
@@ -122,7 +122,7 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
     assert {sum(do in HAS_IT_OPEN for do in done) for done in paths(first)} == {1}
 
 
-@pytest.mark.parametrize("state", [LoadState.BEFORE_PROMPT, LoadState.AFTER_PROMPT])
+@pytest.mark.parametrize("state", [LoadState.BEFORE_PROMPT, LoadState.IN_FIRST_TURN])
 def test_an_answered_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in STATES[state].transitions.items():
         if following is LoadState.OVER:
@@ -187,7 +187,7 @@ CHANGES |= {
 """Methods that change a buffer, a list, a ``ComparedReplay`` or something in that."""
 
 
-def test_only_the_machine_and_the_load_itself_change_what_a_load_has() -> None:
+def test_only_the_machine_assigns_and_only_the_line_handler_also_changes_contents() -> None:
     """The rule in ``load.py``: whoever else wants a change tells ``LoadMachine``."""
     package = Path(load_states.__file__).parent.parent
     request = Request(b"{}", RequestId("1"), acp.LOAD, {})

@@ -697,7 +697,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [
-            ChooseAndShowPast(ONE, conversation, needs_comparison=True, known_rule=Rule.ASKED_FOR, wants_past=False)
+            ChooseAndShowPast(ONE, conversation, needs_comparison=True, known_rule=Rule.ASKED_FOR, may_show_past=False)
         ]
         step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
