@@ -113,7 +113,8 @@ class TranscriptFiles:
 
     def run_or_suspend(self, session_id: str, first_stamp: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
-        failure suspends the session for ``_RETRY_SECONDS``. ``first_stamp``: when what is then missing was added."""
+        failure suspends the session for ``_RETRY_SECONDS``. What the action would have written is missing then: a gap,
+        since ``first_stamp``."""
         session = self._sessions.get(session_id)
         gap = self._unnoted_gaps.get(session_id)
         self._heartbeat.beat()

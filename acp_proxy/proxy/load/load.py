@@ -236,7 +236,7 @@ class Load:
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
         self.decision = (
-            choose_past(None, given_rule=plan.known_rule, may_show_past=plan.may_show_past)
+            choose_past(None, given_rule=plan.planned_rule, may_show_past=plan.may_show_past)
             if plan.passes_at_once
             else None
         )
@@ -281,7 +281,7 @@ class Load:
     def known_rule(self) -> Rule | None:
         """The rule that will hold whatever is compared: the plan's, or that the session was handed over, once a new one
         was asked for. Rules that hold at once are in ``decision``; of these, only a plan's ``PASSES`` is here too."""
-        return Rule.HANDED_OVER if self.opens_new_session else self.plan.known_rule
+        return Rule.HANDED_OVER if self.opens_new_session else self.plan.planned_rule
 
     @property
     def agent_has_only_part(self) -> bool:

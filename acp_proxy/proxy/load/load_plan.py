@@ -38,7 +38,7 @@ class LoadPlan(Struct, frozen=True):
 
     agent_method: str | None
     """The method that goes to the agent; None: it is not asked, since it has the session open in a turn."""
-    known_rule: Rule | None = None
+    planned_rule: Rule | None = None
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
     may_show_past: bool = True
     """False only for a resume that acp-proxy serves: the client has the past on the screen. True for one that passes,
@@ -56,19 +56,19 @@ class LoadPlan(Struct, frozen=True):
     def passes_at_once(self) -> bool:
         """Whether what the agent sends goes to the client at once. Otherwise it waits until it is decided whose past
         the client sees."""
-        return self.known_rule is Rule.PASSES
+        return self.planned_rule is Rule.PASSES
 
 
-FORK_PLAN = LoadPlan(acp.FORK, known_rule=Rule.PASSES)
+FORK_PLAN = LoadPlan(acp.FORK, planned_rule=Rule.PASSES)
 """The plan of a fork. Its load begins with the agent's answer, so nothing is left to decide."""
-RESEND_PLAN = LoadPlan(acp.NEW, known_rule=Rule.HANDED_OVER)
+RESEND_PLAN = LoadPlan(acp.NEW, planned_rule=Rule.HANDED_OVER)
 """The plan for a prompt that the agent refused, not knowing the session: a new one, which gets the prompt again."""
 
 
 def plan_passing(method: str, *, keeps_client_id: bool = True) -> LoadPlan:
     """The plan for a request that passes as it is, since acp-proxy does not serve it, or too many are open.
     ``keeps_client_id``: as for ``LoadPlan``."""
-    return LoadPlan(method, known_rule=Rule.PASSES, keeps_client_id=keeps_client_id)
+    return LoadPlan(method, planned_rule=Rule.PASSES, keeps_client_id=keeps_client_id)
 
 
 def plan_load(
@@ -82,7 +82,7 @@ def plan_load(
     handover_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
     if session.agent_lacks_it and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
         new_session_plan = LoadPlan(
-            acp.NEW, known_rule=Rule.HANDED_OVER, may_show_past=method == acp.LOAD, handover_mode=ALWAYS
+            acp.NEW, planned_rule=Rule.HANDED_OVER, may_show_past=method == acp.LOAD, handover_mode=ALWAYS
         )
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
@@ -99,11 +99,11 @@ def _plan_session_resume(
     """The plan for a ``session/resume`` of a session that the agent has. ``must_catch_up``: its session lacks turns."""
     can_resume = capabilities.RESUME in served_by_agent
     if must_catch_up and can_resume and modes.resume != AGENT:
-        return LoadPlan(acp.RESUME, known_rule=handover_rule, may_show_past=False, agent_must_catch_up=True)
+        return LoadPlan(acp.RESUME, planned_rule=handover_rule, may_show_past=False, agent_must_catch_up=True)
     if can_resume or modes.resume != STORE:
         return plan_passing(acp.RESUME)
     # The rule hides the agent's replay; a client that resumes gets none in its place.
-    return LoadPlan(acp.LOAD, known_rule=Rule.ASKED_FOR, may_show_past=False, agent_must_catch_up=must_catch_up)
+    return LoadPlan(acp.LOAD, planned_rule=Rule.ASKED_FOR, may_show_past=False, agent_must_catch_up=must_catch_up)
 
 
 def _plan_session_load(
@@ -125,33 +125,33 @@ def _plan_session_load(
     # resume, nobody could tell from the turn.
     lacks_replay = session.agent_has_only_part or not can_load
     if is_in_turn and lacks_replay and session.has_transcript and session.errno_name is None:
-        return LoadPlan(None, known_rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
+        return LoadPlan(None, planned_rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
     if can_load:
         if is_in_turn or session.errno_name is not None or not session.has_transcript:
             return LoadPlan(
                 acp.LOAD,
-                known_rule=Rule.PASSES,
+                planned_rule=Rule.PASSES,
                 may_import=not session.has_transcript and not is_in_turn and session.errno_name is None,
             )
         if modes.load == STORE and session.is_complete:
             agent_method = acp.RESUME if can_resume else acp.LOAD
             return LoadPlan(
                 agent_method,
-                known_rule=Rule.ASKED_FOR,
+                planned_rule=Rule.ASKED_FOR,
                 handover_mode=handover_mode,
                 agent_must_catch_up=must_catch_up,
             )
         return LoadPlan(
-            acp.LOAD, known_rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
+            acp.LOAD, planned_rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
         )
     if can_resume:
         return LoadPlan(
-            acp.RESUME, known_rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
+            acp.RESUME, planned_rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
         )
     if modes.handover == NEVER:
         return None
     return (
-        LoadPlan(acp.NEW, known_rule=Rule.HANDED_OVER, handover_mode=ALWAYS)
+        LoadPlan(acp.NEW, planned_rule=Rule.HANDED_OVER, handover_mode=ALWAYS)
         if session.has_transcript
         else Refusal.NOT_FOUND
     )

@@ -1,6 +1,7 @@
 """The state table of a load: every path ends, and does each necessary thing once."""
 
 import ast
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load import load_states
 from acp_proxy.proxy.load.load import ComparedReplay, Load
+from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
@@ -204,7 +206,17 @@ def test_only_the_machine_assigns_and_only_the_line_handler_also_changes_content
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
                 changed.setdefault(path.name, set()).update(_find_owner(node.func.value, names))
     assert {file for file, _ in assigned} == {"load_machine.py"}
+    functions = [
+        node for node in ast.walk(ast.parse(inspect.getsource(LoadMachine))) if isinstance(node, ast.FunctionDef)
+    ]
+    assert [function.name for function in functions if _assigns_state(function)] == ["_apply_event"]
     assert {file: of for file, of in changed.items() if of and file != "load_machine.py"} == MAY_CHANGE
+
+
+def _assigns_state(function: ast.FunctionDef) -> bool:
+    """Whether a function assigns the ``state`` of anything."""
+    nodes = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+    return any(node.attr == "state" and not isinstance(node.ctx, ast.Load) for node in nodes)
 
 
 def _find_attribute(node: ast.expr, names: set[str]) -> set[str]:
