@@ -34,13 +34,13 @@ class LoadLineHandler:
         session_tracker: SessionTracker,
         loads: Loads,
         limits: LoadLimits,
-        stop_holding: Callable[[Load], list[Effect]],
+        bring_cannot_wait: Callable[[Load], list[Effect]],
     ) -> None:
-        """``stop_holding``: brings ``CANNOT_WAIT`` to a load that can hold no more, or whose agent asks something."""
+        """``bring_cannot_wait``: for a load that can hold no more, or whose agent asks something."""
         self._session_tracker = session_tracker
         self._loads = loads
         self._limits = limits
-        self._stop_holding = stop_holding
+        self._bring_cannot_wait = bring_cannot_wait
 
     # --- all lines of sessions that have a load
 
@@ -118,7 +118,7 @@ class LoadLineHandler:
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
         passes = load.replay_lines and load.plan.may_show_past
-        effects = self._stop_holding(load) if passes else self.send_lines_waiting_for_answer(load)
+        effects = self._bring_cannot_wait(load) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -137,7 +137,7 @@ class LoadLineHandler:
         if is_replay_needless and load.replay_lines:
             load.replay_lines.drop()
             return []
-        return self._stop_holding(load)
+        return self._bring_cannot_wait(load)
 
     def _keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
         """Keep a line that the client has, or must not get, to compare it when the next prompt comes.

@@ -64,7 +64,7 @@ class LoadEvent(enum.Enum):
     """What can happen to a load."""
 
     AGREED = "the agent has answered with a result"
-    REFUSED = "the agent has answered with an error"
+    REFUSED = "the agent has answered with an error, or no session was opened that somebody wants"
     SESSION_UNKNOWN = "the agent does not know the session, which can continue in a new one"
     CANNOT_WAIT = "too much waits, or the agent asks something before it answers"
     OVERTAKEN = "the agent has answered a later request for the session"
@@ -72,7 +72,7 @@ class LoadEvent(enum.Enum):
     OUTPUT_RESERVED = "the client's output is reserved"
     PAST_CHOSEN = "``run`` has chosen whose past is shown, and sent it if that is the transcript"
     PROMPTED = "the client has sent a prompt"
-    MUST_END = "the session is closed, rewound or loaded again, too many are answered, or the agent was not asked"
+    MUST_END = "the session is closed, rewound or loaded again, too many are answered, or no past can come"
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     TURN_ENDED = "no prompt of this session is open any more"
     AGENT_ENDED = "the agent has ended"
@@ -96,7 +96,7 @@ class Action(enum.Enum):
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_NEW_SESSION = "ask the agent for a new session instead"
     ADD_TO_ANSWERED = (
-        "the load is one of the answered ones from now on; go on with what happened before the client's answer"
+        "keep the load, since what comes may be past, or end it if none can come; go on with what has happened before"
     )
     SETTLE = "record what is new, and send what waits unless the client has it"
     BEGIN_UPDATES_IN_TURN = "only a replay that still runs is past from now on"
