@@ -332,7 +332,8 @@ class _Showing:
 def _has_same_state(one: object, other: object, compared: set[tuple[int, int]]) -> bool:
     """Whether two objects have the same values, also in the objects that they refer to.
 
-    Fast paths count as no state, nor does which message a ``UpdatesInTurn`` took last, without letters of it.
+    Fast paths count as no state, nor do two things of ``UpdatesInTurn``: which message it took last, without letters of
+    it, and whether a replay was awaited then, which it is told with each update.
     ``compared``: the ids of pairs of objects that are compared already, since objects refer to each other.
     """
     if (callable(one) and callable(other)) or isinstance(one, PassThrough):
@@ -350,7 +351,9 @@ def _has_same_state(one: object, other: object, compared: set[tuple[int, int]]) 
     if (pair := (id(one), id(other))) in compared:
         return True
     compared.add(pair)
-    hidden = {"_message_key": None} if isinstance(one, UpdatesInTurn) and not one._letters else {}
+    is_in_turn = isinstance(one, UpdatesInTurn)
+    hidden: dict[str, object] = {"_awaits_replay": None} if is_in_turn else {}
+    hidden |= {"_message_key": None} if is_in_turn and not vars(one)["_letters"] else {}
     return _has_same_state(vars(one) | hidden, vars(other) | hidden, compared)
 
 

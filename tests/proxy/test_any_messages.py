@@ -251,6 +251,7 @@ DOINGS = st.sampled_from(
 
 @given(st.booleans(), st.lists(st.tuples(DOINGS, st.integers(0, 5)), max_size=30))
 @example(False, [("load", 0), ("load", 0), ("say", 0), ("restore", 0), ("say", 0), ("prompt", 0)])
+@example(False, [("load", 0), ("say", 0), ("prompt", 0), ("say", 0), ("restore", 0), ("say", 0)])
 @example(False, [("load", 0), ("load", 0), ("say", 0), ("restore", 0), ("say", 0), ("refuse", 0)])
 @example(
     False,
