@@ -1,4 +1,6 @@
-"""A delete is answered when it is done: with its row, and forced to the disk; or refused, and nothing is lost."""
+"""A delete is answered when it is done: with its row, and forced to the disk; or refused, and nothing is lost. Titles
+and archiving are refused with what failed.
+"""
 
 import errno
 import os
@@ -9,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import Unreadable
+from acp_proxy.protocol.jsonrpc import RequestId
+from acp_proxy.proxy.effects import AnswerStatus, SetArchived, SetTitle
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.run.relay_conversation import RelayConversation
 
 DELETE = {"sessionId": "s"}
+NOT_WRITTEN = "The change cannot be written to the session history (EROFS). Run: acp-proxy doctor"
 
 
 def begin_talk(store: ProxyStore, fsync: str = "turn") -> RelayConversation:
@@ -76,15 +81,46 @@ class ReadOnlyStore(ProxyStore):
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
         raise OSError(errno.EROFS, "read-only")
 
+    def set_title(self, agent_folder: str, session_id: str, title: str | None, *, by_agent: bool = False) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    def set_archived(self, agent_folder: str, session_id: str, is_archived: bool, *, by_agent: bool = False) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
 
 def test_a_delete_that_fails_is_refused_with_the_reason_and_the_session_goes_on_after_a_gap(tmp_path: Path) -> None:
     talk = begin_talk(ReadOnlyStore(tmp_path / "store"))
     error = talk.ask("session/delete", DELETE)["error"]
-    assert (error["code"], "EROFS" in error["message"]) == (-32603, True)
+    assert error == {"code": -32603, "message": NOT_WRITTEN}
     assert listed(talk) == ["s"]
     talk.turn("go on")
     talk.end()
     assert talk.transcript_items() == ["opened", "mend it", "gap", "go on"]
+
+
+@pytest.mark.parametrize(
+    "effect", [SetTitle(RequestId("7"), "s", True, "My title"), SetArchived(RequestId("7"), "s", True, True)]
+)
+def test_a_title_or_archiving_that_cannot_be_stored_is_refused_with_what_failed(
+    tmp_path: Path, effect: SetTitle | SetArchived
+) -> None:
+    talk = begin_talk(ReadOnlyStore(tmp_path / "store"))
+    talk.relay.perform(effect)
+    assert talk.editor.hear(id=7)["error"] == {"code": -32603, "message": NOT_WRITTEN}
+    talk.end()
+
+
+class UnreadableJournal(ProxyStore):
+    def read_deleted(self, agent_folder: str) -> frozenset[str]:
+        raise OSError(errno.EIO, "damaged")
+
+
+def test_a_status_that_cannot_be_read_is_refused_as_unreadable(tmp_path: Path) -> None:
+    talk = RelayConversation(UnreadableJournal(tmp_path / "store"))
+    talk.relay.perform(AnswerStatus(RequestId("7"), "s", True, False))
+    message = talk.editor.hear(id=7)["error"]["message"]
+    assert message == "Session history cannot be read (EIO). Run: acp-proxy doctor"
+    talk.end()
 
 
 class StuckIndex(ProxyStore):
