@@ -409,8 +409,7 @@ class Connection:
         effects: list[Effect] = [Forward(Peer.CLIENT, line, may_precede_recording=True)]
         if session_id is not None:
             update = acp.member(message.params, "update")
-            # What opens a session names it only in its answer.
-            may_be_new = self._open_requests.has_request(Peer.CLIENT, acp.NEW, acp.FORK)
+            may_be_new = self._open_requests.may_open_new_session
             effects += self._session_tracker.track_update(
                 session_id, message.raw, update, session_may_be_new=may_be_new
             )

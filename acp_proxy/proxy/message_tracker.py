@@ -4,9 +4,7 @@ from collections.abc import Callable
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, Response
-from acp_proxy.proxy.effects import (
-    TranscriptEffect,
-)
+from acp_proxy.proxy.effects import TranscriptEffect
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_tracker import SessionTracker
 
@@ -33,8 +31,9 @@ class MessageTracker:
                 session_id, update = acp.session_id(params), acp.member(params, "update")
                 if session_id is None or self._is_left_to_load(session_id, update):
                     return []
-                may_be_opening = self._open_requests.has_request(Peer.CLIENT, acp.NEW, acp.FORK)
-                return self._session_tracker.track_update(session_id, raw, update, session_may_be_new=may_be_opening)
+                # Of a batch: all others go to ``SessionTracker`` without a detour.
+                may_be_new = self._open_requests.may_open_new_session
+                return self._session_tracker.track_update(session_id, raw, update, session_may_be_new=may_be_new)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
                     self._session_tracker.mark_turn_cancelled(acp.session_id(params))

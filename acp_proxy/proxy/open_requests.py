@@ -103,6 +103,11 @@ class OpenRequests:
         """Whether this peer has an open request with one of these methods: only those whose answers mean something."""
         return any(self._kinds.get((requester, method)) for method in methods)
 
+    @property
+    def may_open_new_session(self) -> bool:
+        """Whether the client has an open request for a new session or a fork, whose id only the answer says."""
+        return self.has_request(Peer.CLIENT, acp.NEW, acp.FORK)
+
     def list_session_ids(self, requester: Peer, methods: Iterable[str]) -> frozenset[str]:
         """The sessions of this peer's open requests with one of these methods."""
         session_ids = (request.session_id for method in methods for request in self._kinds.get((requester, method), ()))

@@ -66,7 +66,7 @@ class HandoverFilter:
     def _filter_update(self, line: bytes, message: Notification, session_id: str | None) -> list[bytes]:
         if session_id is not None and self._may_be_opened_for_us(session_id):
             # If the client has asked for a session too, this may be that one, and the update passes.
-            is_clients = self._open_requests.has_request(Peer.CLIENT, acp.NEW, acp.FORK)
+            is_clients = self._open_requests.may_open_new_session
             lines = self._unidentified_updates.hold(line, is_with_client=is_clients)
             if not is_clients:
                 return lines
