@@ -43,7 +43,9 @@ class LoadState(enum.Enum):
     """The state of a load."""
 
     HOLDING_REPLAY = "the agent was asked; what it sends is held"
-    NOT_HOLDING = "the agent was asked; the client has what it sends at once, if it may see a past; that is compared"
+    NOT_HOLDING = (
+        "the agent was asked; what it sends is compared later, and a client that may be shown the past has it at once"
+    )
     NOT_HOLDING_CANCELLED = (
         "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
     )
@@ -86,7 +88,7 @@ class Action(enum.Enum):
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP_SHOWING_PAST = "have ``run`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
-    STOP_HOLDING = "send the client what the agent sent, if it may see a past; it is still compared"
+    STOP_HOLDING = "send what the agent sent to a client that may be shown the past; it is still compared"
     SEND_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
