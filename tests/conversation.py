@@ -510,7 +510,9 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = choose_past(compared, given_rule=rule or wanted.known_rule, may_show_past=wanted.may_show_past)
+        decision = wanted.decision
+        if decision is None or rule is not None:
+            decision = choose_past(compared, given_rule=rule, may_show_past=wanted.may_show_past)
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, is_uncompared=True, transcript_size=size

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.choose_past import Decision
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.transcript.rewinds import Point
 
@@ -310,12 +310,12 @@ class ChooseAndShowPast(Struct, frozen=True):
     """Lines of conversation updates, each with whether it came after an answer of the agent."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
-    known_rule: Rule | None = None
-    """The rule that holds whatever is compared, if there is one."""
+    decision: Decision | None = None
+    """Whose past is shown, if that is decided already, whatever is compared."""
     agent_has_only_part: bool = False
     """The agent's session has only a part of this one, which was handed over to it."""
     may_show_past: bool = True
-    """As for ``LoadPlan``; False too for a prompt that is sent again, since the client has the past on the screen."""
+    """As for ``LoadPlan``."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""
     only_what_agent_lacks: bool = False

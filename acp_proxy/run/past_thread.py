@@ -102,9 +102,7 @@ class PastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_past(
-            None, given_rule=effect.known_rule, may_show_past=effect.may_show_past, comparison_failed=True
-        )
+        decision = effect.decision or choose_past(None, may_show_past=effect.may_show_past, comparison_failed=True)
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -114,9 +112,8 @@ class PastThread:
             replayer = self._make_replayer(effect, comparison)
             if comparison is not None:
                 comparison.end_message()
-            decision = choose_past(
+            decision = effect.decision or choose_past(
                 comparison,
-                given_rule=effect.known_rule,
                 may_show_past=effect.may_show_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,

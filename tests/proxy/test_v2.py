@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
 from acp_proxy.proxy.effects import AddAlias, BeginTurn, ChooseAndShowPast, EndTurn, RecordNote, SetProtocolVersion
@@ -369,7 +369,11 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     [aliased, wanted] = second.agent.say(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.known_rule, wanted.makes_handover_record, wanted.protocol_version) == (Rule.HANDED_OVER, True, 2)
+    assert (wanted.decision, wanted.makes_handover_record, wanted.protocol_version) == (
+        Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+        True,
+        2,
+    )
     notice, idle, answer = second.end_past(
         1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD
     ).to_client.splitlines(True)

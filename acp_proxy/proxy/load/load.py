@@ -18,7 +18,7 @@ it is and what else has happened to it, and hold what the agent sent.
 
 from typing import Generic, TypeVar
 
-from acp_proxy.comparison.choose_past import Rule, choose_past
+from acp_proxy.comparison.choose_past import Decision, Rule, choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.repeated_replays import OtherReplays, drop_repetition
@@ -198,7 +198,7 @@ class Load:
         self.session_id = session_id
         self.plan = plan
         self.is_open_elsewhere = is_open_elsewhere
-        self._agent_had_only_part = agent_has_only_part
+        self.agent_has_only_part = agent_has_only_part
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
         self.can_compare = has_transcript
@@ -235,17 +235,17 @@ class Load:
         self.replays_of_other_loads = OtherReplays()
         """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
 
-        self.decision = (
-            choose_past(None, given_rule=plan.planned_rule, may_show_past=plan.may_show_past)
-            if plan.passes_at_once
-            else None
-        )
-        """Whose past the client sees, and why; None: not decided yet."""
+        self.decision = self.decide_by_rule(plan.rule) if plan.rule is not None else None
+        """Whose past the client sees, and why; None: not decided yet. What happens later may decide anew."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""
         self.unechoed_letters: list[str] = []
         """The letters of prompts since this request that the agent has not echoed."""
+
+    def decide_by_rule(self, rule: Rule) -> Decision:
+        """Whose past the client sees if this rule holds."""
+        return choose_past(None, given_rule=rule, may_show_past=self.plan.may_show_past)
 
     @property
     def awaits_agents_answer(self) -> bool:
@@ -273,20 +273,9 @@ class Load:
         return self.compared_replay.comparison.tail.size if self.compared_replay is not None else 0
 
     @property
-    def withholds_replay_so_far(self) -> bool:
+    def withholds_replay(self) -> bool:
         """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it."""
         return not self.plan.may_show_past or (self.decision is not None and self.decision.withholds_replay)
-
-    @property
-    def known_rule(self) -> Rule | None:
-        """The rule that will hold whatever is compared: the plan's, or that the session was handed over, once a new one
-        was asked for. Rules that hold at once are in ``decision``; of these, only a plan's ``PASSES`` is here too."""
-        return Rule.HANDED_OVER if self.opens_new_session else self.plan.planned_rule
-
-    @property
-    def agent_has_only_part(self) -> bool:
-        """Whether the agent's session has only a part of this one, which was handed over to it."""
-        return self.opens_new_session or self._agent_had_only_part
 
     @property
     def needs_comparison(self) -> bool:
@@ -295,7 +284,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.replay_lines) or (self.plan.agent_method == acp.LOAD and self.known_rule is None)
+        return bool(self.replay_lines) or (self.plan.agent_method == acp.LOAD and self.decision is None)
 
     @property
     def agent_may_replay(self) -> bool:

@@ -8,7 +8,6 @@ before any answer, an update is sent and recorded at once, unless it proves to b
 from collections.abc import Callable
 from typing import assert_never
 
-from acp_proxy.comparison.choose_past import WhosePast
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.updates_in_turn import SortedLine
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
@@ -72,7 +71,7 @@ class LoadLineHandler:
                 self._keep_to_compare(
                     load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
                 )
-                return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay_so_far else []
+                return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self._keep_to_compare(
                     load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
@@ -133,7 +132,7 @@ class LoadLineHandler:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        is_replay_needless = load.known_rule is not None and load.known_rule.whose_past is WhosePast.TRANSCRIPT
+        is_replay_needless = load.decision is not None and load.decision.withholds_replay
         if is_replay_needless and load.replay_lines:
             load.replay_lines.drop()
             return []
@@ -170,7 +169,7 @@ class LoadLineHandler:
         if load.compared_replay is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.add_late_update(line, update)]
         # Nothing is compared yet, and the client must not see a replay.
-        if load.withholds_replay_so_far and load.can_compare and not load.opens_new_session:
+        if load.withholds_replay and load.can_compare and not load.opens_new_session:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         self._keep_to_compare(load, line, is_after_an_answer=True)
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
@@ -215,7 +214,7 @@ class LoadLineHandler:
     def begin_updates_in_turn(self, load: Load) -> None:
         """The next prompt comes: everything is new from now on except a replay that still runs."""
         if load.compared_replay is not None:
-            load.compared_replay.begin_updates_in_turn(withholds_replay=load.withholds_replay_so_far)
+            load.compared_replay.begin_updates_in_turn(withholds_replay=load.withholds_replay)
 
     def _handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""

@@ -8,7 +8,7 @@ beginning of ``load``.
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, choose_past
+from acp_proxy.comparison.choose_past import Rule, WhosePast
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
@@ -93,8 +93,8 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.STOP_HOLDING:
-                load.decision = _decide_by_rule(load, Rule.PASSES)
-                return send_lines(load.replay_lines.lines if not load.withholds_replay_so_far else [])
+                load.decision = load.decide_by_rule(Rule.PASSES)
+                return send_lines(load.replay_lines.lines if not load.withholds_replay else [])
             case Action.SEND_REPLAY:
                 return send_lines([line for line, _ in load.replay_lines.take()])
             case Action.DROP_REPLAY:
@@ -114,7 +114,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = _decide_by_rule(load, Rule.CANCELLED)
+                load.decision = load.decide_by_rule(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.session_state_updates.drop()
@@ -259,7 +259,8 @@ class LoadMachine:
 
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
-        load.opens_new_session = True
+        load.opens_new_session = load.agent_has_only_part = True
+        load.decision = load.decide_by_rule(Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -281,7 +282,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = _decide_by_rule(load, Rule.NOT_RECORDED)
+            load.decision = load.decide_by_rule(Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.may_show_past
@@ -295,9 +296,9 @@ class LoadMachine:
                 load.request.id,
                 tuple(load.replay_lines.items),
                 load.needs_comparison,
-                load.known_rule,
+                load.decision,
                 load.agent_has_only_part,
-                may_show_past=load.plan.may_show_past and refused_prompt is None,
+                may_show_past=load.plan.may_show_past,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
@@ -318,7 +319,7 @@ class LoadMachine:
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = _decide_by_rule(load, Rule.CANCELLED) if is_cancelled else past_chosen.decision
+        load.decision = load.decide_by_rule(Rule.CANCELLED) if is_cancelled else past_chosen.decision
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             is_checked = load.compared_replay is not None and load.compared_replay.is_rechecked
@@ -363,7 +364,7 @@ class LoadMachine:
                     )
                     if self._session_tracker.sessions.is_in_turn(load.session_id):
                         compared.begin_updates_in_turn(
-                            withholds_replay=load.withholds_replay_so_far, awaits_replay=load.awaits_replay
+                            withholds_replay=load.withholds_replay, awaits_replay=load.awaits_replay
                         )
                         queued = [user.variants[0] for user in unsettled_compared.comparison.text.unechoed_prompts]
                         load.unechoed_letters = queued or load.unechoed_letters
@@ -375,7 +376,7 @@ class LoadMachine:
         load.compared_replay = ComparedReplay(
             comparison,
             size,
-            withholds_replay=load.withholds_replay_so_far,
+            withholds_replay=load.withholds_replay,
             may_show_past=load.plan.may_show_past,
             agent_has_only_part=load.agent_has_only_part,
             is_open_elsewhere=load.is_open_elsewhere,
@@ -508,11 +509,6 @@ class LoadMachine:
             effects += self._apply_postponed_events(load) or self._apply_event(load, LoadEvent.AGENT_ENDED)
         self._handovers.forget_asked_loads()
         return effects
-
-
-def _decide_by_rule(load: Load, rule: Rule) -> Decision:
-    """Whose past is shown, by a rule that has come to hold."""
-    return choose_past(None, given_rule=rule, may_show_past=load.plan.may_show_past)
 
 
 def _is_update(line: bytes) -> bool:

@@ -5,7 +5,7 @@ A plan never changes, but what happens later may override it in the ``Load``:
 
 - Too much waits, the agent asks something, or a prompt comes: what was to wait passes.
 - The client cancels.
-- The agent was asked for a new session instead: ``Load.known_rule`` is ``HANDED_OVER``.
+- The agent was asked for a new session instead: ``HANDED_OVER`` decides.
 - A prompt comes, or there is a transcript by now: ``imports_replay`` is False.
 
 docs/transparency.md says who answers what.
@@ -38,11 +38,11 @@ class LoadPlan(Struct, frozen=True):
 
     agent_method: str | None
     """The method that goes to the agent; None: it is not asked, since it has the session open in a turn."""
-    planned_rule: Rule | None = None
+    rule: Rule | None = None
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
     may_show_past: bool = True
-    """False only for a resume that acp-proxy serves: the client has the past on the screen. True for one that passes,
-    whose client gets what the agent sends, and for ``RESEND_PLAN``, whose ``ChooseAndShowPast`` says otherwise."""
+    """False for a resume that acp-proxy serves, and for a prompt that is sent again: the client has the past on the
+    screen. True for a resume that passes, whose client gets what the agent sends."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     keeps_client_id: bool = True
@@ -56,19 +56,19 @@ class LoadPlan(Struct, frozen=True):
     def passes_at_once(self) -> bool:
         """Whether what the agent sends goes to the client at once. Otherwise it waits until it is decided whose past
         the client sees."""
-        return self.planned_rule is Rule.PASSES
+        return self.rule is Rule.PASSES
 
 
-FORK_PLAN = LoadPlan(acp.FORK, planned_rule=Rule.PASSES)
+FORK_PLAN = LoadPlan(acp.FORK, rule=Rule.PASSES)
 """The plan of a fork. Its load begins with the agent's answer, so nothing is left to decide."""
-RESEND_PLAN = LoadPlan(acp.NEW, planned_rule=Rule.HANDED_OVER)
+RESEND_PLAN = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, may_show_past=False)
 """The plan for a prompt that the agent refused, not knowing the session: a new one, which gets the prompt again."""
 
 
 def plan_passing(method: str, *, keeps_client_id: bool = True) -> LoadPlan:
     """The plan for a request that passes as it is, since acp-proxy does not serve it, or too many are open.
     ``keeps_client_id``: as for ``LoadPlan``."""
-    return LoadPlan(method, planned_rule=Rule.PASSES, keeps_client_id=keeps_client_id)
+    return LoadPlan(method, rule=Rule.PASSES, keeps_client_id=keeps_client_id)
 
 
 def plan_load(
@@ -82,7 +82,7 @@ def plan_load(
     handover_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
     if session.agent_lacks_it and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
         new_session_plan = LoadPlan(
-            acp.NEW, planned_rule=Rule.HANDED_OVER, may_show_past=method == acp.LOAD, handover_mode=ALWAYS
+            acp.NEW, rule=Rule.HANDED_OVER, may_show_past=method == acp.LOAD, handover_mode=ALWAYS
         )
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
@@ -99,11 +99,11 @@ def _plan_session_resume(
     """The plan for a ``session/resume`` of a session that the agent has. ``must_catch_up``: its session lacks turns."""
     can_resume = capabilities.RESUME in served_by_agent
     if must_catch_up and can_resume and modes.resume != AGENT:
-        return LoadPlan(acp.RESUME, planned_rule=handover_rule, may_show_past=False, agent_must_catch_up=True)
+        return LoadPlan(acp.RESUME, rule=handover_rule, may_show_past=False, agent_must_catch_up=True)
     if can_resume or modes.resume != STORE:
         return plan_passing(acp.RESUME)
     # The rule hides the agent's replay; a client that resumes gets none in its place.
-    return LoadPlan(acp.LOAD, planned_rule=Rule.ASKED_FOR, may_show_past=False, agent_must_catch_up=must_catch_up)
+    return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, may_show_past=False, agent_must_catch_up=must_catch_up)
 
 
 def _plan_session_load(
@@ -125,33 +125,27 @@ def _plan_session_load(
     # resume, nobody could tell from the turn.
     lacks_replay = session.agent_has_only_part or not can_load
     if is_in_turn and lacks_replay and session.has_transcript and session.errno_name is None:
-        return LoadPlan(None, planned_rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
+        return LoadPlan(None, rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
     if can_load:
         if is_in_turn or session.errno_name is not None or not session.has_transcript:
             return LoadPlan(
                 acp.LOAD,
-                planned_rule=Rule.PASSES,
+                rule=Rule.PASSES,
                 may_import=not session.has_transcript and not is_in_turn and session.errno_name is None,
             )
         if modes.load == STORE and session.is_complete:
             agent_method = acp.RESUME if can_resume else acp.LOAD
             return LoadPlan(
                 agent_method,
-                planned_rule=Rule.ASKED_FOR,
+                rule=Rule.ASKED_FOR,
                 handover_mode=handover_mode,
                 agent_must_catch_up=must_catch_up,
             )
-        return LoadPlan(
-            acp.LOAD, planned_rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
-        )
+        return LoadPlan(acp.LOAD, rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up)
     if can_resume:
-        return LoadPlan(
-            acp.RESUME, planned_rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up
-        )
+        return LoadPlan(acp.RESUME, rule=handover_rule, handover_mode=handover_mode, agent_must_catch_up=must_catch_up)
     if modes.handover == NEVER:
         return None
     return (
-        LoadPlan(acp.NEW, planned_rule=Rule.HANDED_OVER, handover_mode=ALWAYS)
-        if session.has_transcript
-        else Refusal.NOT_FOUND
+        LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, handover_mode=ALWAYS) if session.has_transcript else Refusal.NOT_FOUND
     )

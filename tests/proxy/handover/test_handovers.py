@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.proxy.effects import (
@@ -58,7 +58,7 @@ from tests.conversation import (
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
 SHOW_HANDED_OVER = ChooseAndShowPast(
-    ONE, known_rule=Rule.HANDED_OVER, agent_has_only_part=True, makes_handover_record=True
+    ONE, decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER), agent_has_only_part=True, makes_handover_record=True
 )
 HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> über “all” of it\n\n{END}\n"
 BEGINNING, NEXT = HANDOVER_RECORD[:6], HANDOVER_RECORD[6:10]
@@ -504,7 +504,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert step.to_client == b""
     wanted = ChooseAndShowPast(
         make_request_id(2),
-        known_rule=Rule.HANDED_OVER,
+        decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
         agent_has_only_part=True,
         may_show_past=False,
         makes_handover_record=True,
@@ -853,7 +853,7 @@ def hand_over_with_image() -> CoreConversation:
     talk.client.say(load(1, "s"))
     wanted = ChooseAndShowPast(
         ONE,
-        known_rule=Rule.HANDED_OVER,
+        decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
         agent_has_only_part=True,
         makes_handover_record=True,
         accepted_content=frozenset({"image"}),

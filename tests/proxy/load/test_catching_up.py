@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
 from acp_proxy.proxy.effects import ChooseAndShowPast, RecordNote
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.handover_record_text import END, LACKING
@@ -46,8 +46,8 @@ def open_native(alias: str | None = None) -> CoreConversation:
     step = talk.agent.say(chunk(alias or "s", "an old answer"), result(1, {}))
     [wanted] = step.asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.known_rule, wanted.makes_handover_record, wanted.only_what_agent_lacks, wanted.may_show_past) == (
-        Rule.HANDED_OVER,
+    assert (wanted.decision, wanted.makes_handover_record, wanted.only_what_agent_lacks, wanted.may_show_past) == (
+        Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
         True,
         True,
         True,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.effects import (
@@ -328,7 +328,10 @@ def test_that_a_session_was_handed_over_is_known_also_if_an_option_decides_whose
     talk = loading(SimulatedSession(says=PAST, moved=True), Modes(load=STORE))
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.known_rule, wanted.agent_has_only_part) == (Rule.ASKED_FOR, True)
+    assert (wanted.decision, wanted.agent_has_only_part) == (
+        Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
+        True,
+    )
 
 
 @pytest.mark.parametrize("is_compared_first", [True, False])
@@ -665,7 +668,12 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = ChooseAndShowPast(ONE, agent_lines(*told, GREETING), needs_comparison=True, known_rule=Rule.ASKED_FOR)
+    asked = ChooseAndShowPast(
+        ONE,
+        agent_lines(*told, GREETING),
+        needs_comparison=True,
+        decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
+    )
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
@@ -677,7 +685,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChooseAndShowPast)
-    assert asked.known_rule is Rule.ASKED_FOR
+    assert asked.decision == Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
 
 
 def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
@@ -697,7 +705,13 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [
-            ChooseAndShowPast(ONE, conversation, needs_comparison=True, known_rule=Rule.ASKED_FOR, may_show_past=False)
+            ChooseAndShowPast(
+                ONE,
+                conversation,
+                needs_comparison=True,
+                decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
+                may_show_past=False,
+            )
         ]
         step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
