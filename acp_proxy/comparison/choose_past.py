@@ -3,9 +3,8 @@ known of the load, and from what ``comparison`` has found if that was needed. do
 users, under "Whose replay you see".
 
 - ``choose_past`` decides all: from a rule that is known (``given_rule``), or from the comparison.
-- Once it has decided, everybody asks ``Load.decision``.
-- Before that, ``Load.known_rule`` may say whose past will be shown whatever is compared, so that a held replay may be
-  dropped. What the agent sends is compared all the same.
+- ``Load.decision`` has the result, and everybody asks that. If a rule is known, it has it before anything is compared,
+  so that a held replay may be dropped. What the agent sends is compared all the same.
 """
 
 import enum

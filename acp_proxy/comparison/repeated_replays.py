@@ -221,6 +221,9 @@ class OtherReplays:
     def __init__(self) -> None:
         self.agent_answered_other_load = False
         """Whether the agent has answered another load since this one was sent: what comes may be the rest of that."""
+        self.first_line: bytes | None = None
+        """How this load's replay began that came before the agent's answer; empty if none came, None before that
+        answer."""
         self._earlier_first_line: bytes | None = None
         """How the replay began of the load that the agent answered before this one; empty if nothing came before that
         answer, None if there was no such load. Its rest may come before the answer to this one."""
@@ -235,7 +238,7 @@ class OtherReplays:
         load's replay is alike: what comes again after the answer is left out, since the client has it."""
 
     def expect_rest(self, earlier_first_line: bytes | None) -> None:
-        """The agent has answered another load. ``earlier_first_line``: as ``find_first_line`` returned it then."""
+        """The agent has answered another load. ``earlier_first_line``: the ``first_line`` of that."""
         self._earlier_first_line = earlier_first_line
 
     def expect_cancelled_lines(self, load_id: object, count: int) -> None:
@@ -266,11 +269,8 @@ class OtherReplays:
             rest_lines = lines[:count]
             lines = [*lines[count:], *rest_lines]
         self._rest = RestOfReplay([line for line, _ in rest_lines]) if rest_lines else None
+        self.first_line = lines[0][0] if lines else self._earlier_first_line or b""
         return lines
-
-    def find_first_line(self, lines: list[ReplayLine]) -> bytes:
-        """How the replay began that ``separate`` has returned; empty if nothing came before the agent's answer."""
-        return lines[0][0] if lines else self._earlier_first_line or b""
 
     def try_take_repeated(self, line: bytes) -> bool:
         """Whether this line comes once more, since it was of the earlier replay before."""

@@ -8,7 +8,7 @@ from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Res
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
-from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.tracked_sessions import TrackedSessions
 
@@ -25,7 +25,7 @@ class HandoverFilter:
         aliases: Aliases,
         open_requests: OpenRequests,
         sessions: TrackedSessions,
-        loads: Loads,
+        loads: LoadRegistry,
     ) -> None:
         self._handovers = handovers
         self._aliases = aliases

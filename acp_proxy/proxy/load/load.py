@@ -1,166 +1,30 @@
 """A load as data: a request to open a session, and what belongs to it until it is over.
 
-This package runs only under the lock on deciding (``Relay`` has it), and has one rule. The constructor of a ``Load``
-chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes, and the ``state`` only in
-``LoadMachine._apply_event``, as the table in ``load_states`` says. Only one other changes what they hold:
-``LoadLineHandler`` adds what the agent sends to the buffers and takes what leaves, feeds ``compared_replay`` and
-``replays_of_other_loads``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``. If
-a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
+Two classes change a load, both under the lock on deciding (``Relay`` has it):
+
+- ``LoadMachine`` assigns its attributes: the state only in ``LoadMachine._apply_event``, as the table in
+  ``load_states`` says.
+- ``LoadLineHandler`` assigns none. It adds what the agent sends to ``lines`` and takes what leaves, feeds
+  ``compared_replay``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``. If a
+  load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
 
 ``Continuations`` changes nothing; it only names the event that the answer to a new session is. One exception to the
-table: ``Loads.add`` drops the oldest open load, if there are too many, which then never reaches ``OVER``.
+table: ``LoadRegistry.add`` drops the oldest open load, if there are too many, which then never reaches ``OVER``.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
-it is and what else has happened to it, and hold what the agent sent.
+it is, and what else has happened to it.
 
-``load_plan`` decides before how a load is served, and ``loads`` finds it.
+``load_plan`` decides before how a load is served, and ``load_registry`` finds it.
 """
 
-from typing import Generic, TypeVar
-
 from acp_proxy.comparison.choose_past import Decision, Rule, choose_past
-from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.late_updates import LateUpdates
-from acp_proxy.comparison.repeated_replays import OtherReplays, drop_repetition
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
+from acp_proxy.proxy.load.load_lines import LoadLines
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import STATES, LoadState
-
-Detail = TypeVar("Detail")
-
-
-class LineBuffer(Generic[Detail]):
-    """Lines, each with what must be known of it, and their size in bytes. False if there are none."""
-
-    def __init__(self) -> None:
-        self.items: list[tuple[bytes, Detail]] = []
-        self.size = 0
-        self.is_closed = False
-
-    def __bool__(self) -> bool:
-        return bool(self.items)
-
-    @property
-    def lines(self) -> list[bytes]:
-        return [line for line, _ in self.items]
-
-    def add(self, line: bytes, detail: Detail) -> None:
-        """Add a line after the others."""
-        self.items.append((line, detail))
-        self.size += len(line)
-
-    def take(self) -> list[tuple[bytes, Detail]]:
-        """Return everything, and forget it."""
-        items = self.items
-        self.drop()
-        return items
-
-    def drop(self) -> None:
-        """Forget everything."""
-        self.items, self.size = [], 0
-
-    def close(self) -> None:
-        """Drop everything: too much came. Nobody may add to it any more."""
-        self.drop()
-        self.is_closed = True
-
-    def replace(self, items: list[tuple[bytes, Detail]]) -> None:
-        """Have these instead."""
-        self.items, self.size = items, sum(len(line) for line, _ in items)
-
-
-class ComparedReplay:
-    """What the agent has sent for a load, once it is compared with the transcript: its replay, and what comes after
-    that.
-
-    The transcript may grow after the comparison, since another window may have loaded the session too. So what is new
-    is compared once more with what was appended, before it is recorded (``begin_recheck``).
-    """
-
-    def __init__(
-        self,
-        comparison: Comparison,
-        size: int,
-        *,
-        withholds_replay: bool,
-        may_show_past: bool,
-        agent_has_only_part: bool,
-        is_open_elsewhere: bool | None,
-        is_checked: bool,
-    ) -> None:
-        """``size``: that of the transcript when it was compared. ``withholds_replay``, ``may_show_past``: of the load.
-        ``agent_has_only_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``.
-        ``is_checked``: nothing was appended since."""
-        self.comparison = comparison
-        self.transcript_size = size
-        self.late_updates = LateUpdates(
-            comparison,
-            withholds_replay=withholds_replay,
-            may_show_past=may_show_past,
-            agent_has_only_part=agent_has_only_part,
-            is_open_elsewhere=is_open_elsewhere,
-        )
-        """What the agent sends between its answer and the next prompt."""
-        self.updates_in_turn: UpdatesInTurn | None = None
-        """What the agent sends in a turn after the load, or during it, if one has begun."""
-        self._is_open_elsewhere = is_open_elsewhere
-        self._is_rechecked = is_checked
-        """Whether what is new was compared with what was appended since then."""
-        self._rechecked_lines: frozenset[bytes] = frozenset()
-        """The new lines that were, or are, compared with what was appended since."""
-        self._recorded_elsewhere: frozenset[bytes] = frozenset()
-        """The new lines in ``_rechecked_lines`` that were recorded since then."""
-
-    @property
-    def is_rechecked(self) -> bool:
-        """Whether what is new was compared with all that was appended to the transcript."""
-        return self._is_rechecked
-
-    @property
-    def new_message_ids(self) -> dict[tuple[str, bytes], str]:
-        """The ids of the user's messages in the agent's replay, by ``Entry.request_key``, that the transcript
-        does not note."""
-        noted_ids = self.comparison.text.message_ids
-        return {key: id for key, id in self.comparison.message_ids.items() if noted_ids.get(key) != id}
-
-    def add_late_update(self, line: bytes, update: object) -> list[bytes]:
-        """Take an update from between the answer and the next prompt; returns the lines to send now."""
-        self._is_rechecked = False
-        return self.late_updates.add(line, update)
-
-    def begin_updates_in_turn(self, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
-        """The client has prompted. ``withholds_replay``, ``awaits_replay``: of the load."""
-        if self.updates_in_turn is None:
-            self.updates_in_turn = UpdatesInTurn(
-                self.comparison, withholds_replay=withholds_replay, awaits_replay=awaits_replay
-            )
-
-    def find_new(self) -> list[bytes]:
-        """The lines that the transcript lacks, without a message that is still coming."""
-        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere)
-        lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
-        return [line for line in lines if line not in self._recorded_elsewhere]
-
-    def begin_recheck(self) -> list[bytes]:
-        """End the message that is coming. Returns the new lines, which must be compared with what was appended to the
-        transcript since ``transcript_size``."""
-        self.comparison.end_message()
-        lines = self.find_new()
-        self._is_rechecked, self._rechecked_lines = not lines, frozenset(lines)
-        return lines
-
-    def require_recheck(self) -> None:
-        """Time passes before what is new is recorded: it must be compared again."""
-        self._is_rechecked = False
-
-    def end_recheck(self, appended: Comparison | None) -> None:
-        """What ``begin_recheck`` returned was compared with what was appended; None: that could not be read."""
-        self._is_rechecked = True
-        if appended is not None and not appended.is_too_costly and not appended.text.is_empty:
-            appended.end_message()
-            self._recorded_elsewhere |= self._rechecked_lines.difference(*appended.split_tail())
 
 
 def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState:
@@ -221,20 +85,8 @@ class Load:
         self.latest_state_lines: list[bytes] = []
         """Lines with the latest recorded state of the session, which follow the answer if the transcript is shown."""
 
-        self.replay_lines = LineBuffer[bool]()
-        """Lines of the conversation that the agent sent, each with whether it came after an answer of the agent: to
-        this or another load of the session. Kept until they are compared, and, if the client does not have them, until
-        they are sent after that, or dropped."""
-        self.session_state_updates = LineBuffer[None]()
-        """State updates from before the agent's answer, which are recorded if the agent agrees."""
-        self.before_answer_to_client, self.after_answer_to_client = LineBuffer[object](), LineBuffer[object]()
-        """Lines that wait for the answer to the client, each with its update if that must be compared before it is
-        sent, else None. They leave before or after that answer if the agent agrees; else all of them leave before."""
-        self.first_replay_line: bytes | None = None
-        """How the replay began that came before the agent's answer; empty if none came, None before that answer."""
-        self.replays_of_other_loads = OtherReplays()
-        """What of the agent's lines belongs to earlier loads of the session, as far as that is known."""
-
+        self.lines = LoadLines()
+        """What of the agent's lines is kept."""
         self.decision = self.decide_by_rule(plan.rule) if plan.rule is not None else None
         """Whose past the client sees, and why; None: not decided yet. What happens later may decide anew."""
         self.compared_replay: ComparedReplay | None = None
@@ -263,11 +115,6 @@ class Load:
         return self.compared_replay.updates_in_turn if self.compared_replay is not None else None
 
     @property
-    def held_size(self) -> int:
-        """The bytes that are kept, without ``session_state_updates``, which have a limit of their own."""
-        return self.replay_lines.size + self.before_answer_to_client.size + self.after_answer_to_client.size
-
-    @property
     def tail_size(self) -> int:
         """The bytes of what may be new in what was compared."""
         return self.compared_replay.comparison.tail.size if self.compared_replay is not None else 0
@@ -284,7 +131,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.replay_lines) or (self.plan.agent_method == acp.LOAD and self.decision is None)
+        return bool(self.lines.replay) or (self.plan.agent_method == acp.LOAD and self.decision is None)
 
     @property
     def agent_may_replay(self) -> bool:
@@ -292,14 +139,10 @@ class Load:
         return self.plan.agent_method is not None and not self.opens_new_session
 
     @property
-    def client_has_cancel_error(self) -> bool:
-        """Whether acp-proxy has answered that it was cancelled."""
-        return self.decision is not None and self.decision.rule is Rule.CANCELLED
-
-    @property
     def awaits_replay(self) -> bool:
         """Whether the agent was asked for a replay, which the client has not cancelled, and has not answered."""
-        return self.agent_may_replay and self.awaits_agents_answer and not self.client_has_cancel_error
+        is_cancelled = self.decision is not None and self.decision.rule is Rule.CANCELLED
+        return self.agent_may_replay and self.awaits_agents_answer and not is_cancelled
 
     @property
     def agent_must_catch_up(self) -> bool:

@@ -2,7 +2,7 @@
 pass or does not compare it, or the agent is not read."""
 
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.load.load_registry import LoadRegistry
 
 HELD_BYTES_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
@@ -14,22 +14,22 @@ ALL_HELD_LIMIT = 4 * HELD_BYTES_LIMIT
 class LoadLimits:
     """The limits of all loads of one connection."""
 
-    def __init__(self, loads: Loads) -> None:
+    def __init__(self, loads: LoadRegistry) -> None:
         self._loads = loads
 
     def is_exceeded_by(self, load: Load) -> bool:
         """Whether too much is kept for a load, or for all together."""
-        return load.held_size > HELD_BYTES_LIMIT or self._is_common_exceeded
+        return load.lines.size > HELD_BYTES_LIMIT or self._is_common_exceeded
 
     @property
     def must_pause_agent(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
         loads = self._loads.list_open() if self._loads else []
-        sizes = [load.held_size for load in loads if load.holds_lines and not load.awaits_agents_answer]
+        sizes = [load.lines.size for load in loads if load.holds_lines and not load.awaits_agents_answer]
         return bool(sizes) and (max(sizes) > HELD_BYTES_LIMIT or self._is_common_exceeded)
 
     @property
     def _is_common_exceeded(self) -> bool:
         """Whether too much waits for all loads together."""
         loads = [*self._loads.list_open(), *self._loads.list_answered()]
-        return sum(load.held_size for load in loads) > ALL_HELD_LIMIT
+        return sum(load.lines.size for load in loads) > ALL_HELD_LIMIT

@@ -16,8 +16,8 @@ from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import CompareUnsettled, DecideLater, Effect, EndTurn, Forward
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
+from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.load.load_states import LoadState
-from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.session_tracker import SessionTracker
 
 
@@ -31,7 +31,7 @@ class LoadLineHandler:
     def __init__(
         self,
         session_tracker: SessionTracker,
-        loads: Loads,
+        loads: LoadRegistry,
         limits: LoadLimits,
         bring_cannot_wait: Callable[[Load], list[Effect]],
     ) -> None:
@@ -59,26 +59,22 @@ class LoadLineHandler:
             return self._handle_state_update(load, line, message)
         # A turn may be under way in any state. An agent that was not asked replays nothing, so all is new.
         if self._session_tracker.sessions.is_in_turn(load.session_id) or load.plan.agent_method is None:
-            load.replays_of_other_loads.end()
+            load.lines.other_replays.end()
             return self._handle_update_in_turn(load, line, update)
-        if load.replays_of_other_loads.try_take_repeated(line):
+        if load.lines.other_replays.try_take_repeated(line):
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY:
-                load.replay_lines.add(line, load.replays_of_other_loads.agent_answered_other_load)
+                load.lines.replay.add(line, load.lines.other_replays.agent_answered_other_load)
                 return self._keep_within_limits(load)
             case LoadState.NOT_HOLDING | LoadState.NOT_HOLDING_CANCELLED | LoadState.NOT_HOLDING_ABANDONED:
-                self._keep_to_compare(
-                    load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
-                )
+                self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self._keep_to_compare(
-                    load, line, is_after_an_answer=load.replays_of_other_loads.agent_answered_other_load
-                )
+                self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return []
             case LoadState.AWAITING_PAST | LoadState.CANCELLING_AGREED:
-                load.after_answer_to_client.add(line, update)
+                load.lines.after_answer.add(line, update)
                 return []
             case LoadState.BEFORE_PROMPT | LoadState.IN_FIRST_TURN:
                 # The latter if the turn's prompts were cancelled, so that they are no turn any more.
@@ -96,8 +92,8 @@ class LoadLineHandler:
             effects += self._session_tracker.track_update(
                 load.session_id, message.raw, acp.member(message.params, "update"), session_may_be_new=False
             )
-        elif load.session_state_updates.size + len(line) <= HELD_BYTES_LIMIT:
-            load.session_state_updates.add(line, None)
+        elif load.lines.states.size + len(line) <= HELD_BYTES_LIMIT:
+            load.lines.states.add(line, None)
         if self._loads.find_holding(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, may_precede_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
@@ -116,7 +112,7 @@ class LoadLineHandler:
         load = self._loads.find_holding(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.replay_lines and load.plan.may_show_past
+        passes = load.lines.replay and load.plan.may_show_past
         effects = self._bring_cannot_wait(load) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -125,7 +121,7 @@ class LoadLineHandler:
         holder = self._loads.find_holding(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.after_answer_to_client.add(line, None)
+        holder.lines.after_answer.add(line, None)
         return self._keep_within_limits(holder)
 
     def _keep_within_limits(self, load: Load) -> list[Effect]:
@@ -133,8 +129,8 @@ class LoadLineHandler:
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
         is_replay_needless = load.decision is not None and load.decision.withholds_replay
-        if is_replay_needless and load.replay_lines:
-            load.replay_lines.drop()
+        if is_replay_needless and load.lines.replay:
+            load.lines.replay.drop()
             return []
         return self._bring_cannot_wait(load)
 
@@ -143,16 +139,16 @@ class LoadLineHandler:
 
         ``is_after_an_answer``: it came after the agent's answer to this or another load of the session.
         """
-        if load.replay_lines.is_closed:
+        if load.lines.replay.is_closed:
             return
-        load.replay_lines.add(line, is_after_an_answer)
+        load.lines.replay.add(line, is_after_an_answer)
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
-            load.replay_lines.close()
+            load.lines.replay.close()
 
     def send_lines_waiting_for_answer(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
         lines: list[bytes] = []
-        for line, update in load.before_answer_to_client.take() + load.after_answer_to_client.take():
+        for line, update in load.lines.before_answer.take() + load.lines.after_answer.take():
             if update is None:
                 lines.append(line)
             elif load.compared_replay is not None:
@@ -180,11 +176,11 @@ class LoadLineHandler:
         load = self._loads.find_answered(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return []
-        if load.replay_lines:
-            _, is_after_an_answer = load.replay_lines.items[-1]
+        if load.lines.replay:
+            _, is_after_an_answer = load.lines.replay.items[-1]
             is_recorded = load.compared_replay is None and load.imports_replay and not is_after_an_answer
             return [] if is_recorded else [_ask_to_compare(load)]
-        if load.compared_replay is None or load.compared_replay.is_rechecked:
+        if load.compared_replay is None or not load.compared_replay.needs_recheck:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
         effects = self._release_late_updates(load)
@@ -283,4 +279,4 @@ def send_lines(lines: list[bytes]) -> list[Effect]:
 
 def _ask_to_compare(load: Load) -> Effect:
     """Have ``run`` compare what the agent sent with the transcript."""
-    return CompareUnsettled(load.request.id, load.session_id, tuple(load.replay_lines.items))
+    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.replay.items))

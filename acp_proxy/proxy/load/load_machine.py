@@ -10,6 +10,7 @@ from typing import assert_never
 
 from acp_proxy.comparison.choose_past import Rule, WhosePast
 from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
 from acp_proxy.protocol import acp, json_splice, jsonrpc, versions
@@ -31,10 +32,12 @@ from acp_proxy.proxy.events import PastChosen, UnsettledCompared
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handovers import Handovers
-from acp_proxy.proxy.load.load import ComparedReplay, Load
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import LoadLimits
 from acp_proxy.proxy.load.load_line_handler import LoadLineHandler, send_lines
 from acp_proxy.proxy.load.load_plan import FORK_PLAN
+from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
     AWAITING_PAST_STATES,
@@ -44,7 +47,6 @@ from acp_proxy.proxy.load.load_states import (
     LoadEvent,
     LoadState,
 )
-from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.transcript.file_format import NoteType
 
@@ -62,7 +64,7 @@ class LoadMachine:
         """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
         self.dialect = versions.V1
         """The connection's version of the protocol."""
-        self.loads = Loads()
+        self.loads = LoadRegistry()
         self.limits = LoadLimits(self.loads)
         self.line_handler = LoadLineHandler(
             session_tracker, self.loads, self.limits, lambda load: self._apply_event(load, LoadEvent.CANNOT_WAIT)
@@ -94,14 +96,14 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.STOP_HOLDING:
                 load.decision = load.decide_by_rule(Rule.PASSES)
-                return send_lines(load.replay_lines.lines if not load.withholds_replay else [])
+                return send_lines(load.lines.replay.lines if not load.withholds_replay else [])
             case Action.SEND_REPLAY:
-                return send_lines([line for line, _ in load.replay_lines.take()])
+                return send_lines([line for line, _ in load.lines.replay.take()])
             case Action.DROP_REPLAY:
-                load.replay_lines.drop()
+                load.lines.replay.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.replay_lines.drop()
+                load.lines.replay.drop()
                 load.imports_replay = False
                 return []
             case Action.SEND_WAITING_FOR_ANSWER:
@@ -117,10 +119,10 @@ class LoadMachine:
                 load.decision = load.decide_by_rule(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
-                load.session_state_updates.drop()
+                load.lines.states.drop()
                 # Updates are of the session that the agent does not have. Whatever else waits is not: an answer, say.
-                load.after_answer_to_client.replace(
-                    [item for item in load.after_answer_to_client.items if not _is_update(item[0])]
+                load.lines.after_answer.replace(
+                    [item for item in load.lines.after_answer.items if not _is_update(item[0])]
                 )
                 return self._open_new_session(load)
             case Action.ADD_TO_ANSWERED:
@@ -147,7 +149,7 @@ class LoadMachine:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:
-                load.replays_of_other_loads.expect_cancelled_lines(other.request.id, len(other.replay_lines.items))
+                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.replay.items))
         return self._open_new_session(load) if load.plan.agent_method == acp.NEW else []
 
     def begin_without_agent(self, load: Load) -> list[Effect]:
@@ -158,14 +160,14 @@ class LoadMachine:
             load.request.id, self._session_tracker.sessions.find_opening_answer(load.session_id)
         )
         if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
-            load.before_answer_to_client.add(busy, None)
+            load.lines.before_answer.add(busy, None)
         return self._choose_and_show_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.replay_lines.replace([(raw + b"\n", False) for raw in raw_updates])
+        load.lines.replay.replace([(raw + b"\n", False) for raw in raw_updates])
         return self._add_and_end_another(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -203,25 +205,22 @@ class LoadMachine:
         cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines[other.request.id] = other.replay_lines.take()
+                cancelled_lines[other.request.id] = other.lines.replay.take()
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = (
                 LoadEvent.SESSION_UNKNOWN if self._continuations.needs_new_session(load, message) else LoadEvent.REFUSED
             )
             return effects + self._apply_event(load, event)
-        load.replay_lines.replace(load.replays_of_other_loads.separate(load.replay_lines.items, cancelled_lines))
-        load.first_replay_line = load.replays_of_other_loads.find_first_line(load.replay_lines.items)
+        load.lines.replay.replace(load.lines.other_replays.separate(load.lines.replay.items, cancelled_lines))
         for other in self.loads.list_open_of_session(load.session_id):
             if other is not load:
-                other.replays_of_other_loads.expect_rest(load.first_replay_line)
-                other.replays_of_other_loads.agent_answered_other_load = True
+                other.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
+                other.lines.other_replays.agent_answered_other_load = True
         if not load.plan.passes_at_once:
             load.answer_line = _replace_null_result(load.answer_line, message)
         if self.dialect.state_precedes_answer:
-            load.before_answer_to_client.replace(
-                load.before_answer_to_client.take() + load.after_answer_to_client.take()
-            )
+            load.lines.before_answer.replace(load.lines.before_answer.take() + load.lines.after_answer.take())
         load.result = message.result
         return effects + self._apply_event(load, LoadEvent.AGREED)
 
@@ -232,11 +231,11 @@ class LoadMachine:
         if not load.opens_new_session:
             load.answer_line, alias = self._continuations.keep_client_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        if load.replay_lines.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
+        if load.lines.replay.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
             load.imports_replay = False
-        raw_states = [line.removesuffix(b"\n") for line in load.session_state_updates.lines]
+        raw_states = [line.removesuffix(b"\n") for line in load.lines.states.lines]
         if load.imports_replay:
-            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.replay_lines.lines)]
+            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.replay.lines)]
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
@@ -273,7 +272,7 @@ class LoadMachine:
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
         idle = self.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
-            load.before_answer_to_client.add(idle, None)
+            load.lines.before_answer.add(idle, None)
         load.result = message.result
         return [*new_session.effects, *self._apply_event(load, new_session.event)]
 
@@ -288,13 +287,13 @@ class LoadMachine:
             load.can_compare = not load.plan.may_show_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.replay_lines else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
+            return [*([] if load.lines.replay else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
         return [
             ChooseAndShowPast(
                 load.request.id,
-                tuple(load.replay_lines.items),
+                tuple(load.lines.replay.items),
                 load.needs_comparison,
                 load.decision,
                 load.agent_has_only_part,
@@ -322,8 +321,10 @@ class LoadMachine:
         load.decision = load.decide_by_rule(Rule.CANCELLED) if is_cancelled else past_chosen.decision
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
-            is_checked = load.compared_replay is not None and load.compared_replay.is_rechecked
-            self._keep_comparison(load, past_chosen.comparison, past_chosen.transcript_size, is_checked=is_checked)
+            needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
+            self._keep_comparison(
+                load, past_chosen.comparison, past_chosen.transcript_size, needs_recheck=needs_recheck
+            )
         self._continuations.keep_handover_record(load, past_chosen)
         load.latest_state_lines = past_chosen.latest_state_lines
         return self._apply_event(load, LoadEvent.PAST_CHOSEN)
@@ -333,16 +334,16 @@ class LoadMachine:
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
-            lines = load.replay_lines.lines
+            lines = load.lines.replay.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
             # ``run`` has sent the transcript; the tail follows.
             load.compared_replay.comparison.end_message()
             lines, _ = load.compared_replay.comparison.split_tail()
         if load.has_transcript:  # else they are compared later, with the transcript that begins now
-            load.replay_lines.drop()
+            load.lines.replay.drop()
         if self._handovers.has_pending_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
-        lines += [line for line, _ in load.before_answer_to_client.take()]
+        lines += [line for line, _ in load.lines.before_answer.take()]
         ids = load.compared_replay.new_message_ids if load.compared_replay is not None else {}
         effects: list[Effect] = [*self._session_tracker.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.resend_prompt(load)
@@ -353,14 +354,14 @@ class LoadMachine:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_answered(), *self.loads.list_open()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
-                load.replay_lines.drop()
+                load.lines.replay.drop()
                 if load.compared_replay is not None:
                     load.compared_replay.end_recheck(unsettled_compared.comparison)
                 elif unsettled_compared.comparison is None:
                     load.can_compare = False
                 else:
                     compared = self._keep_comparison(
-                        load, unsettled_compared.comparison, unsettled_compared.transcript_size, is_checked=True
+                        load, unsettled_compared.comparison, unsettled_compared.transcript_size, needs_recheck=False
                     )
                     if self._session_tracker.sessions.is_in_turn(load.session_id):
                         compared.begin_updates_in_turn(
@@ -372,15 +373,16 @@ class LoadMachine:
         return []
 
     @staticmethod
-    def _keep_comparison(load: Load, comparison: Comparison, size: int, *, is_checked: bool) -> ComparedReplay:
-        load.compared_replay = ComparedReplay(
+    def _keep_comparison(load: Load, comparison: Comparison, size: int, *, needs_recheck: bool) -> ComparedReplay:
+        late_updates = LateUpdates(
             comparison,
-            size,
             withholds_replay=load.withholds_replay,
             may_show_past=load.plan.may_show_past,
             agent_has_only_part=load.agent_has_only_part,
             is_open_elsewhere=load.is_open_elsewhere,
-            is_checked=is_checked,
+        )
+        load.compared_replay = ComparedReplay(
+            comparison, size, late_updates, is_open_elsewhere=load.is_open_elsewhere, needs_recheck=needs_recheck
         )
         return load.compared_replay
 
@@ -404,7 +406,7 @@ class LoadMachine:
         other = self.loads.add_answered(load)
         if other is None:
             return []
-        other.replay_lines.drop()
+        other.lines.replay.drop()
         return self.end_answered_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
@@ -436,14 +438,14 @@ class LoadMachine:
         load = self.loads.find_answered(next_load.session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return self.end_answered_load(next_load.session_id)
-        next_load.replays_of_other_loads.expect_rest(load.first_replay_line)
+        next_load.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
         if (
             next_load.plan.agent_method != acp.LOAD
             or load.compared_replay is None
             or not load.compared_replay.comparison.is_replay_incomplete
         ):
             return self._apply_event(load, LoadEvent.MUST_END)
-        load.compared_replay.require_recheck()  # until it is settled, another window may record what is new
+        load.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
         return self.line_handler.release_waiting_of_session(load.session_id)
 
     def _end_previous(self, load: Load) -> list[Effect]:
@@ -452,7 +454,7 @@ class LoadMachine:
         if earlier is None or earlier is load:
             return []
         compared = load.compared_replay
-        has_replay = load.replay_lines or (compared is not None and compared.comparison.last_update.line)
+        has_replay = load.lines.replay or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(earlier, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_answered_load(self, session_id: str | None) -> list[Effect]:
@@ -466,7 +468,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_open_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.replay_lines or load.state is not LoadState.HOLDING_REPLAY:
+            if load.lines.replay or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         answered_load = self.loads.find_answered(session_id)
         if answered_load is not None:

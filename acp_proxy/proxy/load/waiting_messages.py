@@ -14,7 +14,7 @@ from acp_proxy.protocol.jsonrpc import Message, Notification, Request, RequestId
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.capabilities import AGENT, Services
 from acp_proxy.proxy.effects import DecideWaiting, Effect
-from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.session_look_ups import SessionLookUps
 
 WAITING_LIMIT = 32 * 1024 * 1024
@@ -64,7 +64,7 @@ class _Queue:
 class WaitingMessages:
     """What the client has sent that waits for loads. False if there is nothing."""
 
-    def __init__(self, services: Services, loads: Loads, look_ups: SessionLookUps) -> None:
+    def __init__(self, services: Services, loads: LoadRegistry, look_ups: SessionLookUps) -> None:
         self._services = services
         self._loads = loads
         self._look_ups = look_ups

@@ -18,9 +18,9 @@ from acp_proxy.proxy.effects import (
     RecordNote,
 )
 from acp_proxy.proxy.handover.handovers import HANDOVER_LIMIT as HANDOVERS
-from acp_proxy.proxy.load import load_limits, loads
+from acp_proxy.proxy.load import load_limits, load_registry
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
-from acp_proxy.proxy.load.loads import HOLDING_LOADS_LIMIT
+from acp_proxy.proxy.load.load_registry import HOLDING_LOADS_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     LOADS,
@@ -166,7 +166,7 @@ def test_what_may_wait_for_a_decision_may_be_shown_after_it() -> None:
 
 
 def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    monkeypatch.setattr(load_registry, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
     for number, (session, size) in enumerate({"a": 0, "b": LONG, "c": 2 * LONG, "d": LONG}.items(), start=1):
         talk.stored[session] = SimulatedSession(
@@ -184,7 +184,7 @@ def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monke
 
 
 def test_what_is_new_in_sessions_with_a_prompt_takes_no_room_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    monkeypatch.setattr(load_registry, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
     for number, session in enumerate("abcde", start=1):
         talk.stored[session] = SimulatedSession(
@@ -305,7 +305,7 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
 
 
 def test_forks_too_are_kept_as_answered_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loads, "ANSWERED_LOADS_LIMIT", 2)
+    monkeypatch.setattr(load_registry, "ANSWERED_LOADS_LIMIT", 2)
     talk = CoreConversation().initialize(RESUMES | {"sessionCapabilities": {"fork": {}}}).open("s")
     for number in range(4):
         talk.client.say(request(number, "session/fork", {"sessionId": "s", "cwd": "/w"}))

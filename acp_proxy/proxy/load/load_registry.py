@@ -22,7 +22,7 @@ OPEN_LOADS_LIMIT = 10_000
 """The most open loads. Beyond that, the oldest is forgotten if it holds no lines back."""
 
 
-class Loads:
+class LoadRegistry:
     """All loads that are not over. ``in`` asks for an open request by its id; False if there are no loads."""
 
     def __init__(self) -> None:
@@ -109,13 +109,13 @@ class Loads:
         load = self.find_open(id)
         if load is None or not load.agent_may_replay:
             return False
-        return any(update is not None for _, update in load.after_answer_to_client.items)
+        return any(update is not None for _, update in load.lines.after_answer.items)
 
     def find_session_of_held_request(self, cancel: Notification) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels, or None."""
         cancelled_id = jsonrpc.read_cancelled_id(cancel)
         for load in self.list_open():
-            for line in load.before_answer_to_client.lines + load.after_answer_to_client.lines:
+            for line in load.lines.before_answer.lines + load.lines.after_answer.lines:
                 message = jsonrpc.read_message(line)
                 if isinstance(message, Request) and message.id == cancelled_id:
                     return load.session_id

@@ -1,0 +1,69 @@
+"""The agent's lines that a load keeps until it is decided what becomes of them."""
+
+from typing import Generic, TypeVar
+
+from acp_proxy.comparison.repeated_replays import OtherReplays
+
+Detail = TypeVar("Detail")
+
+
+class LineBuffer(Generic[Detail]):
+    """Lines, each with what must be known of it, and their size in bytes. False if there are none."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[bytes, Detail]] = []
+        self.size = 0
+        self.is_closed = False
+
+    def __bool__(self) -> bool:
+        return bool(self.items)
+
+    @property
+    def lines(self) -> list[bytes]:
+        return [line for line, _ in self.items]
+
+    def add(self, line: bytes, detail: Detail) -> None:
+        """Add a line after the others."""
+        self.items.append((line, detail))
+        self.size += len(line)
+
+    def take(self) -> list[tuple[bytes, Detail]]:
+        """Return everything, and forget it."""
+        items = self.items
+        self.drop()
+        return items
+
+    def drop(self) -> None:
+        """Forget everything."""
+        self.items, self.size = [], 0
+
+    def close(self) -> None:
+        """Drop everything: too much came. Nobody may add to it any more."""
+        self.drop()
+        self.is_closed = True
+
+    def replace(self, items: list[tuple[bytes, Detail]]) -> None:
+        """Have these instead."""
+        self.items, self.size = items, sum(len(line) for line, _ in items)
+
+
+class LoadLines:
+    """What a load keeps of what the agent sends about its session."""
+
+    def __init__(self) -> None:
+        self.replay = LineBuffer[bool]()
+        """Updates of the conversation, each with whether it came after an answer of the agent: to this or another load
+        of the session. Kept until they are compared, and, if the client does not have them, until they are sent after
+        that, or dropped."""
+        self.states = LineBuffer[None]()
+        """State updates from before the agent's answer, which are recorded if the agent agrees."""
+        self.before_answer, self.after_answer = LineBuffer[object](), LineBuffer[object]()
+        """Lines that wait for the answer to the client, each with its update if that must be compared before it is
+        sent, else None. They leave before or after that answer if the agent agrees; else all of them leave before."""
+        self.other_replays = OtherReplays()
+        """What of these lines belongs to other loads of the session, as far as that is known."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that are kept, without ``states``, which have a limit of their own."""
+        return self.replay.size + self.before_answer.size + self.after_answer.size
