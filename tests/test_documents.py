@@ -152,9 +152,10 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
             environment["ACP_PROXY_STORE"] = pasted[1]
 
 
-def test_the_page_on_the_architecture_names_only_what_the_code_has() -> None:
+@pytest.mark.parametrize("name", ["architecture", "extending", "glossary"])
+def test_a_page_about_the_code_names_only_what_the_code_has(name: str) -> None:
     """A reader searches for these names: functions, methods, classes, constants and files."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     sources = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "acp_proxy").rglob("*.py"))}
     words = {word for text in sources.values() for word in re.findall(r"\w+", text)}
     named = re.findall(r"`((?:[A-Za-z]\w*\.)*_?[A-Za-z]\w*)`", page)
