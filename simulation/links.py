@@ -19,7 +19,7 @@ from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import T, WriterJob
-from acp_proxy.run.look_up_session import ShowOptions
+from acp_proxy.run.opened_transcript import ShowOptions
 from acp_proxy.run.past_thread import THREAD_NAME
 from acp_proxy.run.relay import WAITING_THREAD_NAME, Relay
 from acp_proxy.store.proxy_store import ProxyStore

@@ -25,7 +25,7 @@ from typing import Any, Self, assert_never
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_past import Rule, choose_past
+from acp_proxy.comparison.choose_past import Rule, choose_past, make_decision
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
@@ -510,9 +510,8 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = wanted.decision
-        if decision is None or rule is not None:
-            decision = choose_past(compared, given_rule=rule, may_show_past=wanted.may_show_past)
+        decision = wanted.decision or choose_past(compared, may_show_past=wanted.may_show_past)
+        decision = make_decision(rule, may_show_past=wanted.may_show_past) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, is_uncompared=True, transcript_size=size

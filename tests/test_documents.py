@@ -168,6 +168,17 @@ def test_a_page_about_the_code_names_only_what_the_code_has(name: str) -> None:
     assert [name for name in sorted(files) if not (ROOT / "acp_proxy" / name).is_file()] == []
 
 
+def test_the_searches_for_what_names_a_kind_find_such_places() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "acp_proxy").rglob("*.py"))}
+    patterns = re.findall(r"`git grep -nE '(.*)' acp_proxy`", page)
+    assert len(patterns) == page.count("git grep")
+    for pattern in patterns:
+        for part in re.sub(r"\(.*?\)", "", pattern).split("|"):
+            files = [path for path, text in sources.items() if re.search(part, text)]
+            assert len(files) > 1, part
+
+
 def walk(tree: ast.AST) -> list[ast.AST]:
     """What ``ast.walk`` gives, in half the time."""
     found = [tree]

@@ -2,9 +2,11 @@
 known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-- ``choose_past`` decides all: from a rule that is known (``given_rule``), or from the comparison.
-- ``Load.decision`` has the result, and everybody asks that. If a rule is known, it has it before anything is compared,
-  so that a held replay may be dropped. What the agent sends is compared all the same.
+- ``choose_past`` finds the rule from what was compared. Rules that hold without that are in ``LoadPlan.rule``, or
+  ``LoadMachine`` finds them when something happens.
+- ``make_decision`` says for every rule whose past that is for the client of a load.
+- ``Load.decision`` has the result, and everybody asks that. If a rule holds without a comparison, it is there before
+  anything is compared, so that a held replay may be dropped. What the agent sends is compared all the same.
 """
 
 import enum
@@ -28,24 +30,24 @@ class WhosePast(enum.Enum):
 
 class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
-    client that wants the past, and the reason in words.
+    client that wants the past, and the reason in words. They come in three groups: how each is found.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_judge`` ask: the first that fits
     holds. ``find_rule`` depends on that order too. The numbers are frozen: transcripts have them, and older versions
     read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    # Known to ``proxy/load`` without a comparison, and decided there at once: by the plan, or when something happens,
-    # such as that what was sent cannot be taken back. A cancel counts also if a comparison has ended meanwhile.
+    # Without a comparison: from the plan of a load, or when something happens to it, such as that what was sent cannot
+    # be taken back. A cancel counts also if a comparison has ended meanwhile.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")
-    # Known too, from the plan, or once a new session is asked for, but decided after the agent's answer: what the agent
-    # sent is compared all the same, since some of it may be new.
+    # The same, but what the agent sent is compared all the same, since some of it may be new.
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
-    # Known after the agent's answer: from the comparison, or from there being none.
+    # After the agent's answer, by the comparison, or because there is none. The first one also if the comparison was
+    # given up, since nobody waits for it any more.
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
     NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")
@@ -78,32 +80,37 @@ def find_rule(number: object) -> Rule | None:
     return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
 
 
+def make_decision(rule: Rule, *, may_show_past: bool) -> Decision:
+    """Whose past the client sees if this rule holds.
+
+    ``may_show_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves; True for
+    one that passes, whose client gets what the agent sends.
+    """
+    return Decision(rule.whose_past if may_show_past else WhosePast.NOTHING, rule)
+
+
 def choose_past(
     comparison: Comparison | None,
     *,
-    given_rule: Rule | None = None,
     may_show_past: bool = True,
     comparison_failed: bool = False,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
-    argument decides, or, if none does, the agent has resumed the session and replayed nothing, since
-    ``Load.needs_comparison`` is True in every other case. ``given_rule``: one that holds whatever was compared.
-    ``may_show_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves; True for
-    one that passes, whose client gets what the agent sends. ``comparison_failed``: the transcript could not be read, or
-    the comparison was given up. ``is_open_elsewhere``: another process has it open to append; None: not known.
+    Only for a load of which no rule is known without a comparison. ``comparison``: of the agent's replay, whose last
+    message was ended; None if nothing was compared. Then ``comparison_failed``, since the transcript could not be read
+    or the comparison was given up, or else the agent has resumed the session and replayed nothing, since
+    ``Load.needs_comparison`` is True in every other case. ``may_show_past``: as for ``make_decision``.
+    ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
     """
-    if given_rule is not None:
-        rule = given_rule
-    elif comparison_failed:
+    if comparison_failed:
         rule = Rule.UNREADABLE
     elif comparison is None:
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _judge(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return Decision(rule.whose_past if may_show_past else WhosePast.NOTHING, rule)
+    return make_decision(rule, may_show_past=may_show_past)
 
 
 def _judge(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

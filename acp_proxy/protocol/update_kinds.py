@@ -4,8 +4,8 @@ To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compa
 and shown as JSON where a view shows all, so a new kind of the protocol works before anybody has added it. The
 comparison, the replays and the views ask the row what a kind is about and how it is compared and replayed, so a row is
 enough for the agent's words and thoughts, whole or in chunks, for state of which nothing follows, and for what is
-replayed as it came. What needs code too is in docs/extending.md. docs/protocol.md has these kinds
-for users, and a test compares the two; one that no schema has yet goes to the extensions there.
+replayed as it came. What needs code too is in docs/extending.md. docs/protocol.md has these kinds for users, and a test
+compares the two; one that no schema has yet goes to the extensions there.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """
@@ -32,7 +32,6 @@ COMPACTION_CHUNK = "compaction_summary_chunk"
 SUBAGENT = "subagent_update"
 SESSION_MESSAGE = "session_message"
 SESSION_MESSAGE_CHUNK = "session_message_chunk"
-AVAILABLE_COMMANDS = "available_commands_update"
 USAGE = "usage_update"
 CURRENT_MODE = "current_mode_update"
 CONFIG_OPTION = "config_option_update"
@@ -102,7 +101,7 @@ class UpdateKind(Struct, frozen=True):
     """One row.
 
     ``form_v1``, ``form_v2``: how it is replayed to a client of that version; None if the version does not have it,
-    so that there it counts as ``UNKNOWN``.
+    so that for readers and clients of that version it is ``Role.OTHER``. To compare and to record, no version matters.
     ``needs``: the path of the client capability without which a client of version 1 must not get it.
     ``chunk``: the kind of the chunks of a message that this kind sends as a whole.
     """
@@ -189,7 +188,7 @@ KINDS = (
         needs=_SUBAGENTS_CAPABILITY,
     ),
     # In version 2 the agent itself sends its state before it answers, so none is replayed.
-    UpdateKind(AVAILABLE_COMMANDS, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.LAST, ReplayForm.NEVER),
+    UpdateKind("available_commands_update", Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.LAST, ReplayForm.NEVER),
     UpdateKind(USAGE, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.LAST, ReplayForm.NEVER),
     UpdateKind(CURRENT_MODE, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, None),
     UpdateKind(CONFIG_OPTION, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER),

@@ -1,9 +1,9 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-adjacent entries of one session, but for updates of more than 4 KiB. What is forwarded before it is recorded is written
-a moment later (``record_soon``); everything else waits until it is (``wait_until_recorded``). What a user asks of the
-store runs on the same thread, after the effects added before (``run_on_writer``).
+adjacent entries of one session; more than 4 KiB of updates end a write. What is forwarded before it is recorded is
+written a moment later (``record_soon``); everything else waits until it is (``wait_until_recorded``). What a user asks
+of the store runs on the same thread, after the effects added before (``run_on_writer``).
 
 A failing store suspends the recording of a session (``TranscriptFiles``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -52,8 +52,9 @@ WAITING_BYTES = 4 * 1024 * 1024
 _ENTRY_OVERHEAD = 200
 """Bytes of memory of an entry, besides its content."""
 
-_ENCODED_TOGETHER_BYTES = 4096
-"""Bytes of updates that are encoded together with others: to copy larger ones would cost more than it saves."""
+_WRITTEN_AT_ONCE_BYTES = 4096
+"""Updates of at least so many bytes are not joined with the next ones, which would cost a copy, and updates of more end
+the write."""
 _NAME_LENGTH = 500
 """The most characters of a name or version."""
 
@@ -126,7 +127,7 @@ class Recorder:
         read without it: a thread sees what it has added itself, and need not wait for what others add meanwhile."""
         self._unwritten: deque[TimedEffect] = deque()
         self._unwritten_bytes = 0
-        self._added_count = self._written_count = 0
+        self._added_count = self._done_count = 0
         """How many effects were added, and how many of them are done, with their entries in the kernel or given up."""
         self._wakeup = Wakeup()
         self.jobs = WriterJobs(
@@ -202,7 +203,7 @@ class Recorder:
         store hangs, this waits for ``STALL_SECONDS``, or ``PATIENCE_SECONDS`` if the writer moves now and then, and
         then nobody does until it moves."""
         # While something is missing, each wait lets the writer try again.
-        if self._added_count == self._written_count and not self._files.has_unnoted_gaps:
+        if self._added_count == self._done_count and not self._files.has_unnoted_gaps:
             return
         if self._heartbeat.is_stalled or self._heartbeat.has_ended:
             self.wake()
@@ -329,7 +330,7 @@ class Recorder:
                 self._write_batch(batch)
         with self._warn_of_bug():
             self._files.retry_gaps()
-        self._written_count += count
+        self._done_count += count
         self._heartbeat.beat()
 
     @contextmanager
@@ -341,7 +342,7 @@ class Recorder:
             self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
-        """Write what was added, with one write for adjacent entries of one session, but for large updates."""
+        """Write what was added, with one write for adjacent entries of one session; many bytes of updates end it."""
         # Adjacent entries of one session, and when the first of them was added.
         session_id, parts, first_stamp = "", file_format.Parts(), ""
         while batch:
@@ -368,10 +369,10 @@ class Recorder:
                         protocol_version=self._protocol_version,
                     )
                 case RecordUpdates(_, data):
-                    if len(data) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:
+                    if len(data) < _WRITTEN_AT_ONCE_BYTES and batch and batch[0][0] < seconds + 0.001:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)
-                    if len(data) > _ENCODED_TOGETHER_BYTES:  # written now, so that its memory serves the next ones
+                    if len(data) > _WRITTEN_AT_ONCE_BYTES:  # written now, so that its memory serves the next ones
                         self._files.append(session_id, parts, first_stamp)
                         parts = file_format.Parts()
                 case RecordNote(_, note):

@@ -13,7 +13,7 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ChooseAndShowPast, CompareUnsettled, LookUpSession, RelayEffect
 from acp_proxy.proxy.events import Event, PastChosen, SessionLookedUp, UnsettledCompared
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.run.look_up_session import ShowOptions, look_up_session
+from acp_proxy.run.opened_transcript import ShowOptions, look_up_session
 from acp_proxy.run.output import Output
 from acp_proxy.transcript.reader import TranscriptReader
 

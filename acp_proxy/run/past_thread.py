@@ -25,7 +25,7 @@ from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import ChooseAndShowPast
 from acp_proxy.proxy.events import PastChosen
 from acp_proxy.run.compare_replay import compare_replay
-from acp_proxy.run.look_up_session import OpenedTranscript, ShowOptions
+from acp_proxy.run.opened_transcript import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import ACP_V1, Entry, Header

@@ -61,7 +61,7 @@ from acp_proxy.proxy.events import (
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.idle_work import IdleWork
 from acp_proxy.run.load_performer import LoadPerformer
-from acp_proxy.run.look_up_session import ShowOptions
+from acp_proxy.run.opened_transcript import ShowOptions
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
 from acp_proxy.run.store_performer import StorePerformer
@@ -337,7 +337,7 @@ class Relay:
             case ReserveOutput(request_id):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
                 threading.Thread(
-                    target=self._decide_with_output_reserved, args=(request_id,), name="reserve output", daemon=True
+                    target=self._reserve_output_and_decide, args=(request_id,), name="reserve output", daemon=True
                 ).start()
             case _:
                 assert_never(effect)
@@ -434,7 +434,7 @@ class Relay:
         self._wake_recorder()
         return True
 
-    def _decide_with_output_reserved(self, request_id: RequestId) -> None:
+    def _reserve_output_and_decide(self, request_id: RequestId) -> None:
         with self._client_output.reserve():
             self._perform_with_output_reserved(self._decide(OutputReserved(request_id)))
             self._wake_recorder()

@@ -19,7 +19,7 @@ from acp_proxy.proxy.capabilities import Settings, read_modes
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.agent_process import AgentProcess
-from acp_proxy.run.look_up_session import ShowOptions
+from acp_proxy.run.opened_transcript import ShowOptions
 from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay
 from acp_proxy.run.shutdown import supervise

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, find_rule
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, find_rule, make_decision
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
@@ -47,40 +47,23 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.TOO_COSTLY)),
     "a load whose transcript cannot be read": (None, {"comparison_failed": True}, Decision(AGENT, Rule.UNREADABLE)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
-    "a load with --load store": (ONE, {"given_rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
-    "a load in a turn of an agent without one": (
-        None,
-        {"given_rule": Rule.IN_TURN},
-        Decision(TRANSCRIPT, Rule.IN_TURN),
-    ),
-    "a load after a handover": (ONE, {"given_rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
-    "a handover whose transcript cannot be read": (
-        None,
-        {"given_rule": Rule.HANDED_OVER, "comparison_failed": True},
-        Decision(TRANSCRIPT, Rule.HANDED_OVER),
-    ),
-    "a prompt that is sent again in a new session": (
-        None,
-        {"given_rule": Rule.HANDED_OVER, "may_show_past": False},
-        Decision(NOTHING, Rule.HANDED_OVER),
-    ),
-    "a resume served by a load": (
-        ONE,
-        {"given_rule": Rule.ASKED_FOR, "may_show_past": False},
-        Decision(NOTHING, Rule.ASKED_FOR),
-    ),
-    "a load that passes": (None, {"given_rule": Rule.PASSES}, Decision(AGENT, Rule.PASSES)),
-    "a load that the client cancels": (ONE, {"given_rule": Rule.CANCELLED}, Decision(NOTHING, Rule.CANCELLED)),
-    "a load without a transcript": (None, {"given_rule": Rule.NOT_RECORDED}, Decision(AGENT, Rule.NOT_RECORDED)),
-    "a resume without a transcript": (
-        None,
-        {"given_rule": Rule.NOT_RECORDED, "may_show_past": False},
-        Decision(NOTHING, Rule.NOT_RECORDED),
-    ),
     "a resume that catches up": (None, {"may_show_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
     "a resume that catches up and replays": (ONE, {"may_show_past": False}, Decision(NOTHING, Rule.LESS)),
 }
 """By what happens: what the agent replays (None: nothing that is compared), what else is known, and the decision."""
+
+WITHOUT_COMPARISON = {
+    "a load with --load store": (Rule.ASKED_FOR, True, TRANSCRIPT),
+    "a resume served by a load": (Rule.ASKED_FOR, False, NOTHING),
+    "a load in a turn of an agent without one": (Rule.IN_TURN, True, TRANSCRIPT),
+    "a load after a handover": (Rule.HANDED_OVER, True, TRANSCRIPT),
+    "a prompt that is sent again in a new session": (Rule.HANDED_OVER, False, NOTHING),
+    "a load that passes": (Rule.PASSES, True, AGENT),
+    "a load that the client cancels": (Rule.CANCELLED, True, NOTHING),
+    "a load without a transcript": (Rule.NOT_RECORDED, True, AGENT),
+    "a resume without a transcript": (Rule.NOT_RECORDED, False, NOTHING),
+}
+"""By what happens: the rule, whether the client wants the past, and whose it sees."""
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -91,8 +74,15 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
     assert choose_past(compare_replay(past, *said) if said is not None else None, **known) == decision
 
 
+@pytest.mark.parametrize("path", WITHOUT_COMPARISON)
+def test_a_rule_that_needs_no_comparison_decides_alone(path: str) -> None:
+    rule, may_show_past, whose_past = WITHOUT_COMPARISON[path]
+    assert make_decision(rule, may_show_past=may_show_past) == Decision(whose_past, rule)
+
+
 def test_every_rule_decides_on_some_path() -> None:
-    assert {decision.rule for _, _, decision in PATHS.values()} == set(Rule)
+    rules = {decision.rule for _, _, decision in PATHS.values()}
+    assert rules | {rule for rule, _, _ in WITHOUT_COMPARISON.values()} == set(Rule)
 
 
 def turn(number: int, words: str) -> list[str | Update]:

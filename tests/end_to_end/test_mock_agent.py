@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.protocol import update_kinds
 from acp_proxy.transcript.appender import TranscriptAppender
 from tests import forked
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed, prompt_params
@@ -21,7 +20,7 @@ NIGHT = 10 * 3600  # seconds
 METHOD_NOT_FOUND, PARSE_ERROR, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32700, -32602, -32603
 CANCELLED = {"stopReason": "cancelled"}
 COMMANDS = transcript_lines.update(
-    update_kinds.AVAILABLE_COMMANDS, availableCommands=[{"name": "review", "description": "Review"}]
+    "available_commands_update", availableCommands=[{"name": "review", "description": "Review"}]
 )
 TURN = [
     transcript_lines.prompt_line("Fix the login"),

@@ -9,7 +9,7 @@ from typing import Any
 from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.run.look_up_session import ShowOptions
+from acp_proxy.run.opened_transcript import ShowOptions
 from acp_proxy.run.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript_replay.replayer import TOOL_LIMIT

@@ -12,7 +12,7 @@ from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ChooseAndShowPast
 from acp_proxy.proxy.events import PastChosen
-from acp_proxy.run.look_up_session import OpenedTranscript, ShowOptions
+from acp_proxy.run.opened_transcript import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.run.past_thread import PastThread
 from acp_proxy.transcript import file_format

@@ -9,7 +9,8 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
   load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
 
 ``Continuations`` changes nothing; it only names the event that the answer to a new session is. One exception to the
-table: ``LoadRegistry.add`` drops the oldest open load, if there are too many, which then never reaches ``OVER``.
+table: ``LoadRegistry.add`` forgets the oldest open load, if there are too many, and one whose request id the client
+uses again while it is open. Such a load never reaches ``OVER``.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
 it is, and what else has happened to it.
@@ -17,7 +18,8 @@ it is, and what else has happened to it.
 ``load_plan`` decides before how a load is served, and ``load_registry`` finds it.
 """
 
-from acp_proxy.comparison.choose_past import Decision, Rule, choose_past
+from acp_proxy.comparison import choose_past
+from acp_proxy.comparison.choose_past import Decision, Rule
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
@@ -87,7 +89,7 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.decision = self.decide_by_rule(plan.rule) if plan.rule is not None else None
+        self.decision = self.make_decision(plan.rule) if plan.rule is not None else None
         """Whose past the client sees, and why; None: not decided yet. What happens later may decide anew."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
@@ -95,9 +97,9 @@ class Load:
         self.unechoed_letters: list[str] = []
         """The letters of prompts since this request that the agent has not echoed."""
 
-    def decide_by_rule(self, rule: Rule) -> Decision:
+    def make_decision(self, rule: Rule) -> Decision:
         """Whose past the client sees if this rule holds."""
-        return choose_past(None, given_rule=rule, may_show_past=self.plan.may_show_past)
+        return choose_past.make_decision(rule, may_show_past=self.plan.may_show_past)
 
     @property
     def awaits_agents_answer(self) -> bool:

@@ -128,8 +128,7 @@ class LoadLineHandler:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        is_replay_needless = load.decision is not None and load.decision.withholds_replay
-        if is_replay_needless and load.lines.replay:
+        if load.withholds_replay and load.lines.replay:  # it was held to be compared
             load.lines.replay.drop()
             return []
         return self._bring_cannot_wait(load)

@@ -95,7 +95,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.STOP_HOLDING:
-                load.decision = load.decide_by_rule(Rule.PASSES)
+                load.decision = load.make_decision(Rule.PASSES)
                 return send_lines(load.lines.replay.lines if not load.withholds_replay else [])
             case Action.SEND_REPLAY:
                 return send_lines([line for line, _ in load.lines.replay.take()])
@@ -116,7 +116,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = load.decide_by_rule(Rule.CANCELLED)
+                load.decision = load.make_decision(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.states.drop()
@@ -259,7 +259,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.agent_has_only_part = True
-        load.decision = load.decide_by_rule(Rule.HANDED_OVER)
+        load.decision = load.make_decision(Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -281,7 +281,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = load.decide_by_rule(Rule.NOT_RECORDED)
+            load.decision = load.make_decision(Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.may_show_past
@@ -318,7 +318,7 @@ class LoadMachine:
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = load.decide_by_rule(Rule.CANCELLED) if is_cancelled else past_chosen.decision
+        load.decision = load.make_decision(Rule.CANCELLED) if is_cancelled else past_chosen.decision
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
@@ -390,15 +390,16 @@ class LoadMachine:
 
     def _add_to_answered(self, load: Load) -> list[Effect]:
         """The client has its answer. What the agent sends until the next prompt may be of the past, so the load is
-        kept; but it is over if the agent was not asked, or if it was cancelled and another one is open, to
-        which that belongs."""
+        kept; but it is over if the agent was not asked, or if another load of the session is open, to which that
+        belongs, or if the session was deleted."""
         self.loads.remove_open(load)
         others = self.loads.list_open_of_session(load.session_id)
         if load.plan.agent_method is None or any(other.state not in ABANDONED_STATES for other in others):
             return self._apply_event(load, LoadEvent.MUST_END)
         effects = self._end_previous(load)
-        if not self._session_tracker.sessions.is_deleted(load.session_id):
-            effects += self._add_and_end_another(load)
+        if self._session_tracker.sessions.is_deleted(load.session_id):
+            return effects + self._apply_event(load, LoadEvent.DROPPED)
+        effects += self._add_and_end_another(load)
         return effects + self._apply_postponed_events(load)
 
     def _add_and_end_another(self, load: Load) -> list[Effect]:

@@ -129,7 +129,8 @@ class LoadRegistry:
     # --- what becomes of them
 
     def add(self, load: Load) -> None:
-        """Add an open load. Beyond ``OPEN_LOADS_LIMIT``, the oldest is forgotten in its state, without an event."""
+        """Add an open load. Beyond ``OPEN_LOADS_LIMIT``, the oldest is forgotten in its state, without an event; so is
+        one with the same request id."""
         self._open[load.request.id] = load
         if len(self._open) > OPEN_LOADS_LIMIT:
             oldest = next(iter(self._open))
@@ -137,7 +138,7 @@ class LoadRegistry:
                 del self._open[oldest]
 
     def remove_open(self, load: Load) -> None:
-        """The client has its answer to a load, or gets none."""
+        """A load is open no more: both have answered it, or it is over."""
         if self._open.get(load.request.id) is load:
             del self._open[load.request.id]
 

@@ -29,6 +29,12 @@ Three actions may bring the next event themselves, so they come last: ``CHOOSE_A
 if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
 ``ADD_TO_ANSWERED`` brings what has happened before: ``MUST_END``, ``PROMPTED`` or ``AGENT_ENDED``.
 
+The first state is chosen in ``Load``. Of the events, ``LoadMachine`` brings ``AGREED``, ``REFUSED``,
+``SESSION_UNKNOWN`` and ``OVERTAKEN`` when the agent answers (``LoadMachine.handle_agents_answer``,
+``LoadMachine.handle_new_session_answer``), ``CANNOT_WAIT`` for ``LoadLineHandler``, ``PAST_CHOSEN`` when ``run`` has
+chosen, and ``MUST_END`` and ``DROPPED`` when another load, a close, a rewind or a delete ends an answered one; the
+others are brought by the method of their name.
+
 What becomes of an update in each state is in ``LoadLineHandler.handle_update``.
 
 An event that a state has no row for changes nothing. The transcript is sent to its end, for example, even if the agent

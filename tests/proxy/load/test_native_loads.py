@@ -812,13 +812,16 @@ def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_rest_of_the
     assert recorded == [*map(raw, [*shown, answer, prompt_answer(2)])]
 
 
-def test_a_resume_of_which_too_much_waits_shows_nothing_of_the_agents_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resume_of_which_too_much_waits_shows_no_replay_and_still_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_limits, "HELD_BYTES_LIMIT", 1000)
     talk = CoreConversation().initialize(RESUMES | LOADS)
     talk.stored["s"] = SimulatedSession(says=PAST, behind=True)
     talk.client.say(resume(1, "s"))
     assert talk.agent.say(*TURN_ONE, *[GREETING] * 9, *TURN_TWO).to_client == b""
-    assert talk.agent.say(result(1, {})).to_client == line(result(1, {}))
+    [wanted] = talk.agent.say(result(1, {})).asked
+    assert isinstance(wanted, ChooseAndShowPast)
+    assert (wanted.may_show_past, wanted.makes_handover_record) == (False, True)
+    assert talk.end_past(1, handover_record="What was said elsewhere.").to_client == line(result(1, {}))
 
 
 def test_a_transcript_that_could_not_be_read_in_a_turn_is_still_asked_for() -> None:

@@ -77,7 +77,7 @@ def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None
     later = {"currentModeId": "code", "availableModes": []}
     first = session(
         transcript_lines.note("opened", modes=MODES),
-        transcript_lines.update(update_kinds.AVAILABLE_COMMANDS, availableCommands=COMMANDS),
+        transcript_lines.update("available_commands_update", availableCommands=COMMANDS),
         transcript_lines.update(update_kinds.USER_CHUNK, content={"type": "text", "text": "told by a load"}),
         transcript_lines.prompt_line("go"),
         transcript_lines.update(update_kinds.CURRENT_MODE, currentModeId="code"),
@@ -85,7 +85,7 @@ def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None
     )
     sessions = PlayedSessions([first])
     assert sessions.begin("/x", []).state.describe() == {"modes": MODES}
-    assert [acp.update_kind(update_of(entry)) for entry in sessions.first_updates] == [update_kinds.AVAILABLE_COMMANDS]
+    assert [acp.update_kind(update_of(entry)) for entry in sessions.first_updates] == ["available_commands_update"]
     assert first.state.describe() == {"modes": later}
 
 
