@@ -32,9 +32,10 @@ class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
     client that wants the past, and the reason in words. They come in three groups: how each is found.
 
-    From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_judge`` ask: the first that fits
-    holds. ``find_rule`` depends on that order too. The numbers are frozen: transcripts have them, and older versions
-    read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then no transcript notes it.
+    From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
+    first that fits holds. ``find_rule`` depends on that order too. The numbers are frozen: transcripts have them, and
+    older versions read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then no
+    transcript notes it.
     """
 
     # Without a comparison: from the plan of a load, or when something happens to it, such as that what was sent cannot
@@ -109,11 +110,11 @@ def choose_past(
     elif comparison is None:
         rule = Rule.NOTHING_REPLAYED
     else:
-        rule = _judge(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
+        rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
     return make_decision(rule, may_show_past=may_show_past)
 
 
-def _judge(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:
+def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:
     """The first rule that fits. ``may_have_waiting_prompts``: prompts may wait in another window for the end of a turn.
     The agent has not begun with them, so they are not missing.
 

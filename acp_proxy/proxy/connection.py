@@ -54,7 +54,7 @@ from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
 
-_COMPARED_BEFORE_METHODS = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
+_SETTLING_METHODS = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
 """Client requests that settle what the agent sent about their session before them."""
 
 
@@ -239,7 +239,7 @@ class Connection:
         return effects
 
     def _hold_and_rewrite(self, effects: list[Effect]) -> list[Effect]:
-        """The effects without entries that must wait, with titles and ids as the client knows them."""
+        """Hold entries back that must wait; return the other effects, with titles and ids as the client knows them."""
         # The entries of lines were filtered line by line, so this first one finds only those of other events.
         effects = self._unnamed_agent_entries.filter(effects)
         effects = self._draft_methods.have_titles_amended(effects)
@@ -269,18 +269,18 @@ class Connection:
             if (waiting_effects := self.waiting_messages.try_add(lines[next_index - 1], message)) is not None:
                 effects += waiting_effects
                 continue
-            if comparison_effects := self._release_and_compare_before(message):
+            if comparison_effects := self._compare_before_request(message):
                 return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
             effects += self._unnamed_agent_entries.filter(self._handle_client_message(line, message))
             if isinstance(effects[-1], LookUpSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
 
-    def _release_and_compare_before(self, message: Message) -> list[Effect]:
+    def _compare_before_request(self, message: Message) -> list[Effect]:
         """Send what waits and have ``run`` compare before this request goes on, if what the agent sent may be new."""
         if not isinstance(message, Request):
             return []
-        if message.method not in _COMPARED_BEFORE_METHODS and not self._draft_methods.settles_updates(message.method):
+        if message.method not in _SETTLING_METHODS and not self._draft_methods.settles_updates(message.method):
             return []
         return self._line_handler.compare_before_request(acp.session_id(message.params))
 
@@ -380,7 +380,7 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._line_handler.release_waiting_of_session(session_id),
+                    *self._line_handler.release_updates_of_session(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_agents_request(session_id, line)
@@ -395,7 +395,7 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._line_handler.release_waiting_of_session(session_id),
+                    *self._line_handler.release_updates_of_session(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_in_order(session_id, line)

@@ -3,7 +3,7 @@ follow.
 
 Nine reads in ten are updates of the session that was updated last. They pass unparsed, since parsing one costs more
 than forwarding and recording it. Simple requests and responses are parsed here, and pass as well. Any other line goes
-to ``Connection.handle``, which also would do the same with those that pass here, only later.
+to ``Connection.handle``, which would do the same with those that pass here, at a higher cost.
 """
 
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds

@@ -127,7 +127,7 @@ class SessionTracker:
         session.awaits_title = False
         return session.titles.best
 
-    def mark_titled(self, session_id: str, update: object) -> None:
+    def track_title(self, session_id: str, update: object) -> None:
         """The agent has sent a ``session_info_update``, which may contain a title."""
         if acp.text(update, "title") is not None and session_id in self.sessions:
             self.sessions[session_id].awaits_title = False
@@ -172,7 +172,7 @@ class SessionTracker:
         session.terminals.mark_shown(update)
         effects.append(RecordMessage(session_id, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
-            self.mark_titled(session_id, update)
+            self.track_title(session_id, update)
             effects.append(IndexSession(session_id))
         return effects
 
@@ -241,7 +241,7 @@ class SessionTracker:
         notes = self._note_shown_terminals(session_id)
         return [*notes, *self.note(session_id, NoteType.CLOSED, method=acp.CLOSE)]
 
-    def mark_deleted(self, session_id: str) -> list[TranscriptEffect]:
+    def track_deleted(self, session_id: str) -> list[TranscriptEffect]:
         """The session was deleted: record nothing of it until it is prompted again."""
         if not self.is_recording:
             return []
@@ -312,7 +312,7 @@ class SessionTracker:
         early = self._early_updates.take(session_id)
         for _, update in early:
             if acp.update_kind(update) == update_kinds.SESSION_INFO:
-                self.mark_titled(session_id, update)
+                self.track_title(session_id, update)
         return [RecordMessage(session_id, Peer.AGENT, raw) for raw, _ in early]
 
 

@@ -176,7 +176,8 @@ class PastThread:
         self._reader.close()
 
     def _compare(self) -> Comparison | None:
-        """Compare the agent's replay with the transcript. Raises OSError."""
+        """Compare the agent's replay with the transcript; if that is empty, make the comparison to which ``proxy`` adds
+        what comes late. Raises OSError."""
         return compare_replay(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
 
     def _show_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:

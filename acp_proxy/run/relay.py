@@ -418,7 +418,7 @@ class Relay:
     # --- loads
 
     def _try_end_past(self, past_chosen: PastChosen) -> bool:
-        """Whose past is shown is chosen, and the transcript was sent if it is that: decide what follows, and do it.
+        """The past is chosen, and the transcript sent if it is that: decide what follows, and do it.
         Called with the client's output held, so that nothing comes between the past and the answer.
 
         Returns False if there are updates that must be compared first; then it is not over.

@@ -18,8 +18,7 @@ it is, and what else has happened to it.
 ``load_plan`` decides before how a load is served, and ``load_registry`` finds it.
 """
 
-from acp_proxy.comparison import choose_past
-from acp_proxy.comparison.choose_past import Decision, Rule
+from acp_proxy.comparison.choose_past import Rule, make_decision
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
@@ -34,7 +33,7 @@ def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState
         return LoadState.BEFORE_PROMPT
     if plan.agent_method is None:
         return LoadState.AWAITING_PAST
-    return LoadState.NOT_HOLDING if plan.passes_at_once else LoadState.HOLDING_REPLAY
+    return LoadState.PASSING if plan.passes_at_once else LoadState.HOLDING_REPLAY
 
 
 class Load:
@@ -89,17 +88,13 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.decision = self.make_decision(plan.rule) if plan.rule is not None else None
+        self.decision = make_decision(plan.rule, may_show_past=plan.may_show_past) if plan.rule is not None else None
         """Whose past the client sees, and why; None: not decided yet. What happens later may decide anew."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""
         self.unechoed_letters: list[str] = []
         """The letters of prompts since this request that the agent has not echoed."""
-
-    def make_decision(self, rule: Rule) -> Decision:
-        """Whose past the client sees if this rule holds."""
-        return choose_past.make_decision(rule, may_show_past=self.plan.may_show_past)
 
     @property
     def awaits_agents_answer(self) -> bool:

@@ -67,7 +67,7 @@ class LoadLineHandler:
             case LoadState.HOLDING_REPLAY:
                 load.lines.replay.add(line, load.lines.other_replays.agent_answered_other_load)
                 return self._keep_within_limits(load)
-            case LoadState.NOT_HOLDING | LoadState.NOT_HOLDING_CANCELLED | LoadState.NOT_HOLDING_ABANDONED:
+            case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
@@ -102,7 +102,7 @@ class LoadLineHandler:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self._loads.find_holding(session_id) is not None
-        earlier_updates = [] if is_held else self.release_waiting_of_session(session_id)
+        earlier_updates = [] if is_held else self.release_updates_of_session(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -236,7 +236,7 @@ class LoadLineHandler:
 
     # --- in both
 
-    def release_waiting_of_session(self, session_id: str | None) -> list[Effect]:
+    def release_updates_of_session(self, session_id: str | None) -> list[Effect]:
         """Send the updates that wait after an answered load, and in a turn record them, before something that must not
         overtake them."""
         load = self._loads.find_answered(session_id)

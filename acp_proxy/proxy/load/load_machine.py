@@ -8,7 +8,7 @@ beginning of ``load``.
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_past import Rule, WhosePast
+from acp_proxy.comparison.choose_past import Rule, WhosePast, make_decision
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import read_block_letters
@@ -94,8 +94,8 @@ class LoadMachine:
                 return [StopShowingPast(load.request.id)]
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
-            case Action.STOP_HOLDING:
-                load.decision = load.make_decision(Rule.PASSES)
+            case Action.START_PASSING:
+                _decide(load, Rule.PASSES)
                 return send_lines(load.lines.replay.lines if not load.withholds_replay else [])
             case Action.SEND_REPLAY:
                 return send_lines([line for line, _ in load.lines.replay.take()])
@@ -116,7 +116,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = load.make_decision(Rule.CANCELLED)
+                _decide(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.states.drop()
@@ -192,7 +192,7 @@ class LoadMachine:
         if (
             earlier_id is None
             or answer.error is None
-            or load.state not in (LoadState.HOLDING_REPLAY, LoadState.NOT_HOLDING)
+            or load.state not in (LoadState.HOLDING_REPLAY, LoadState.PASSING)
         ):
             return None
         load.retried_id = earlier_id
@@ -259,7 +259,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.agent_has_only_part = True
-        load.decision = load.make_decision(Rule.HANDED_OVER)
+        _decide(load, Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -281,7 +281,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = load.make_decision(Rule.NOT_RECORDED)
+            _decide(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.may_show_past
@@ -318,7 +318,9 @@ class LoadMachine:
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = load.make_decision(Rule.CANCELLED) if is_cancelled else past_chosen.decision
+        load.decision = past_chosen.decision
+        if is_cancelled:
+            _decide(load, Rule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
@@ -432,31 +434,31 @@ class LoadMachine:
         return self.line_handler.settle(load)
 
     def end_or_keep_previous(self, next_load: Load) -> list[Effect]:
-        """The next load begins: what the agent sends now is its, and the last one is over.
+        """The next load begins: what the agent sends now is its, and the previous one is over.
 
-        If the last replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
-        there may be none, so the last load is kept until the client has the answer to the next one."""
-        load = self.loads.find_answered(next_load.session_id)
-        if load is None or load.state is not LoadState.BEFORE_PROMPT:
+        If the previous replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
+        there may be none, so the previous load is kept until the client has the answer to the next one."""
+        previous = self.loads.find_answered(next_load.session_id)
+        if previous is None or previous.state is not LoadState.BEFORE_PROMPT:
             return self.end_answered_load(next_load.session_id)
-        next_load.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
+        next_load.lines.other_replays.expect_rest(previous.lines.other_replays.first_line)
         if (
             next_load.plan.agent_method != acp.LOAD
-            or load.compared_replay is None
-            or not load.compared_replay.comparison.is_replay_incomplete
+            or previous.compared_replay is None
+            or not previous.compared_replay.comparison.is_replay_incomplete
         ):
-            return self._apply_event(load, LoadEvent.MUST_END)
-        load.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
-        return self.line_handler.release_waiting_of_session(load.session_id)
+            return self._apply_event(previous, LoadEvent.MUST_END)
+        previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
+        return self.line_handler.release_updates_of_session(previous.session_id)
 
-    def _end_previous(self, load: Load) -> list[Effect]:
-        """The client has its answer to the next load: end the last one, if ``end_or_keep_previous`` has kept it."""
-        earlier = self.loads.find_answered(load.session_id)
-        if earlier is None or earlier is load:
+    def _end_previous(self, next_load: Load) -> list[Effect]:
+        """The client has its answer to the next load: end the previous one, if ``end_or_keep_previous`` has kept it."""
+        previous = self.loads.find_answered(next_load.session_id)
+        if previous is None or previous is next_load:
             return []
-        compared = load.compared_replay
-        has_replay = load.lines.replay or (compared is not None and compared.comparison.last_update.line)
-        return self._apply_event(earlier, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
+        compared = next_load.compared_replay
+        has_replay = next_load.lines.replay or (compared is not None and compared.comparison.last_update.line)
+        return self._apply_event(previous, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_answered_load(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session, and end its load: the client closes or rewinds the session,
@@ -492,7 +494,7 @@ class LoadMachine:
     def delete_session(self, session_id: str, request_id: RequestId | None = None) -> list[Effect]:
         """Delete a session here: stop sending its transcript, and forget its load. ``request_id``: the request to
         answer then, if the agent has not."""
-        effects: list[Effect] = [*self._session_tracker.mark_deleted(session_id)]
+        effects: list[Effect] = [*self._session_tracker.track_deleted(session_id)]
         self._handovers.forget_session(session_id)
         load = self.loads.find_answered(session_id)
         effects += self._apply_event(load, LoadEvent.DROPPED) if load is not None else []
@@ -512,6 +514,11 @@ class LoadMachine:
             effects += self._apply_postponed_events(load) or self._apply_event(load, LoadEvent.AGENT_ENDED)
         self._handovers.forget_asked_loads()
         return effects
+
+
+def _decide(load: Load, rule: Rule) -> None:
+    """Decide whose past the client sees: this rule holds from now on."""
+    load.decision = make_decision(rule, may_show_past=load.plan.may_show_past)
 
 
 def _is_update(line: bytes) -> bool:

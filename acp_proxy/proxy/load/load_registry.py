@@ -71,7 +71,7 @@ class LoadRegistry:
         """Whether the client waits for the answer to a load of this session, unless it has cancelled that and the agent
         may leave it out."""
         return any(
-            load.holds_lines or load.state is LoadState.NOT_HOLDING for load in self.list_open_of_session(session_id)
+            load.holds_lines or load.state is LoadState.PASSING for load in self.list_open_of_session(session_id)
         )
 
     def find_load_for_updates(self, session_id: str) -> Load | None:

@@ -9,9 +9,9 @@ A load passes through three phases.
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
 all of it shows whose past the client should see (``HOLDING_REPLAY``). Where nothing is to be decided, or too much is
-held, it passes to the client at once (``NOT_HOLDING``). The client may cancel, and agents then answer, or replay and
+held, it passes to the client at once (``PASSING``). The client may cancel, and agents then answer, or replay and
 answer, or never do either; so what comes for a cancelled request must not be taken for the next one (``CANCELLING``,
-``CANCELLED``, ``ABANDONED``, and two ``NOT_HOLDING_…``).
+``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
 own, and sends the transcript if that is to be shown (``AWAITING_PAST``, or ``CANCELLING_AGREED`` if the client
@@ -25,15 +25,16 @@ A load for which the agent is not asked begins as agreed, and is over with its a
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``). *Answered*
 alone means this phase.
 
-Three actions may bring the next event themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings ``PAST_CHOSEN``
-if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
-``ADD_TO_ANSWERED`` brings what has happened before: ``MUST_END``, ``PROMPTED`` or ``AGENT_ENDED``.
+The first state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and
+``OVERTAKEN`` (``LoadMachine.handle_agents_answer``, ``LoadMachine.handle_new_session_answer``); ``LoadLineHandler``
+brings ``CANNOT_WAIT``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and each other event has a method of its
+name. What was answered ends with ``MUST_END`` or ``DROPPED``, by ``LoadMachine.end_answered_load``,
+``LoadMachine.delete_session`` or the next load of the session.
 
-The first state is chosen in ``Load``. Of the events, ``LoadMachine`` brings ``AGREED``, ``REFUSED``,
-``SESSION_UNKNOWN`` and ``OVERTAKEN`` when the agent answers (``LoadMachine.handle_agents_answer``,
-``LoadMachine.handle_new_session_answer``), ``CANNOT_WAIT`` for ``LoadLineHandler``, ``PAST_CHOSEN`` when ``run`` has
-chosen, and ``MUST_END`` and ``DROPPED`` when another load, a close, a rewind or a delete ends an answered one; the
-others are brought by the method of their name.
+Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
+``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
+``ADD_TO_ANSWERED`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
+last one also ends other answered loads, if there are too many, or if they are of the same session.
 
 What becomes of an update in each state is in ``LoadLineHandler.handle_update``.
 
@@ -49,13 +50,9 @@ class LoadState(enum.Enum):
     """The state of a load."""
 
     HOLDING_REPLAY = "the agent was asked; what it sends is held"
-    NOT_HOLDING = (
-        "the agent was asked; what it sends is compared later, and a client that may be shown the past has it at once"
-    )
-    NOT_HOLDING_CANCELLED = (
-        "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
-    )
-    NOT_HOLDING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
+    PASSING = "the agent was asked; what it sends goes to a client that may see the past, and is compared later"
+    PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
+    PASSING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
     ABANDONED = (
@@ -94,15 +91,17 @@ class Action(enum.Enum):
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP_SHOWING_PAST = "have ``run`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
-    STOP_HOLDING = "send what the agent sent to a client that may be shown the past; it is still compared"
+    START_PASSING = (
+        "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
+    )
     SEND_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
     SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
     FINISH_PAST_AND_ANSWER = "send the agent's replay if that was chosen, else the tail; then the answer and the states"
-    ANSWER_CANCELLED = "answer the client that its request was cancelled"
-    OPEN_NEW_SESSION = "ask the agent for a new session instead"
+    ANSWER_CANCELLED = "decide by ``CANCELLED``, and answer the client that its request was cancelled"
+    OPEN_NEW_SESSION = "decide by ``HANDED_OVER``, and ask the agent for a new session instead"
     ADD_TO_ANSWERED = (
         "keep the load, since what comes may be past, or end it if none can come; go on with what has happened before"
     )
@@ -131,7 +130,7 @@ _DROPPED_TRANSITION = (LoadState.OVER, (Action.FORGET,))
 """Nothing is settled."""
 _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.SEND_WAITING_FOR_ANSWER)
 
-_NOT_HOLDING_TRANSITIONS: Transitions = {
+_PASSING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
         LoadState.BEFORE_PROMPT,
         (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.ADD_TO_ANSWERED),
@@ -168,12 +167,12 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
             # agent, this comes only if a replay waits that the client wants (``LoadLineHandler.send_agents_request``).
-            LoadEvent.CANNOT_WAIT: (LoadState.NOT_HOLDING, (Action.STOP_HOLDING, Action.SEND_WAITING_FOR_ANSWER)),
+            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
             # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
             # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
             LoadEvent.PROMPTED: (
-                LoadState.NOT_HOLDING,
-                (Action.STOP_HOLDING, Action.SEND_WAITING_FOR_ANSWER, Action.DROP_IMPORT),
+                LoadState.PASSING,
+                (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER, Action.DROP_IMPORT),
             ),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come after it.
@@ -190,26 +189,26 @@ STATES: dict[LoadState, StateDefinition] = {
             ),
         },
     ),
-    LoadState.NOT_HOLDING: StateDefinition(
+    LoadState.PASSING: StateDefinition(
         awaits_agents_answer=True,
         transitions={
-            **_NOT_HOLDING_TRANSITIONS,
+            **_PASSING_TRANSITIONS,
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
-            LoadEvent.PROMPTED: (LoadState.NOT_HOLDING, (Action.DROP_IMPORT,)),
+            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.DROP_IMPORT,)),
             # The agent answers cancelled requests that pass, as it would without us.
-            LoadEvent.CANCEL_REQUESTED: (LoadState.NOT_HOLDING_CANCELLED, ()),
+            LoadEvent.CANCEL_REQUESTED: (LoadState.PASSING_CANCELLED, ()),
         },
     ),
-    LoadState.NOT_HOLDING_CANCELLED: StateDefinition(
+    LoadState.PASSING_CANCELLED: StateDefinition(
         awaits_agents_answer=True,
         transitions={
-            **_NOT_HOLDING_TRANSITIONS,
-            LoadEvent.PROMPTED: (LoadState.NOT_HOLDING_CANCELLED, (Action.DROP_IMPORT,)),
+            **_PASSING_TRANSITIONS,
+            LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
             # Agents answer in order, so it has left this one out.
-            LoadEvent.OVERTAKEN: (LoadState.NOT_HOLDING_ABANDONED, (Action.DROP_REPLAY,)),
+            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_REPLAY,)),
         },
     ),
-    LoadState.NOT_HOLDING_ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_NOT_HOLDING_TRANSITIONS),
+    LoadState.PASSING_ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_PASSING_TRANSITIONS),
     LoadState.CANCELLING: StateDefinition(
         awaits_agents_answer=True,
         holds_lines=True,
@@ -278,9 +277,9 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.OVER: StateDefinition(transitions={}),
 }
 
-OVERTAKABLE_STATES = frozenset({LoadState.NOT_HOLDING_CANCELLED, LoadState.CANCELLED})
+OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
-ABANDONED_STATES = frozenset({LoadState.NOT_HOLDING_ABANDONED, LoadState.ABANDONED})
+ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
 AWAITING_PAST_STATES = frozenset({LoadState.AWAITING_PAST, LoadState.CANCELLING_AGREED})
 """States in which the thread of ``run`` chooses the past, or sends the transcript."""

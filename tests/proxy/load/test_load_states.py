@@ -23,7 +23,7 @@ from acp_proxy.proxy.load.load_states import (
     LoadState,
 )
 
-FIRST = (LoadState.HOLDING_REPLAY, LoadState.NOT_HOLDING)
+FIRST = (LoadState.HOLDING_REPLAY, LoadState.PASSING)
 AWAITING = {state for state, row in STATES.items() if row.awaits_agents_answer}
 HOLDING = {state for state, row in STATES.items() if row.holds_lines}
 ANSWERS = frozenset({Action.ANSWER, Action.FINISH_PAST_AND_ANSWER, Action.ANSWER_CANCELLED})
@@ -33,14 +33,14 @@ HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.CHOOSE_AND_SHOW_PAST})
 CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
     LoadState.HOLDING_REPLAY: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
-    LoadState.NOT_HOLDING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
-    LoadState.NOT_HOLDING_CANCELLED: {
+    LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
+    LoadState.PASSING_CANCELLED: {
         LoadEvent.CANCEL_REQUESTED,
         LoadEvent.OUTPUT_RESERVED,
         LoadEvent.CANNOT_WAIT,
         LoadEvent.TURN_ENDED,
     },
-    LoadState.NOT_HOLDING_ABANDONED: {*CLIENTS, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
+    LoadState.PASSING_ABANDONED: {*CLIENTS, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
     LoadState.CANCELLING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.CANNOT_WAIT, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
