@@ -33,9 +33,9 @@ class Rule(enum.Enum):
     client that wants the past, and the reason in words. They come in three groups: how each is found.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
-    first that fits holds. ``find_rule`` depends on that order too. The numbers are frozen: transcripts have them, and
-    older versions read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then no
-    transcript notes it.
+    first that fits holds. ``find_rule_by_number`` depends on that order too. The numbers are frozen: transcripts have
+    them, and older versions read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then
+    no transcript notes it.
     """
 
     # Without a comparison: from the plan of a load, or when something happens to it, such as that what was sent cannot
@@ -69,14 +69,8 @@ class Decision(Struct, frozen=True):
     whose_past: WhosePast
     rule: Rule
 
-    @property
-    def withholds_replay(self) -> bool:
-        """Whether the client does not see the agent's replay: it has the transcript's, or none, since one that resumes
-        has the past on the screen, and one that cancels wants none of it."""
-        return self.whose_past is not WhosePast.AGENT
 
-
-def find_rule(number: object) -> Rule | None:
+def find_rule_by_number(number: object) -> Rule | None:
     """The rule with this number in transcripts, or None. Of two with one number, the usual one comes last."""
     return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
 

@@ -33,6 +33,7 @@ from acp_proxy.proxy.events import (
     SessionLookedUp,
     UnsettledCompared,
 )
+from acp_proxy.proxy.fast_path import FastPath
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handover_filter import HandoverFilter
@@ -45,7 +46,6 @@ from acp_proxy.proxy.load.waiting_messages import WaitingMessages
 from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_look_ups import SessionLookUps
 from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.proxy.tracked_sessions import UNOPENED_LIMIT
@@ -164,7 +164,7 @@ class Connection:
             self._agent_list,
             self._turn_ends,
         )
-        self.pass_through = PassThrough(
+        self.fast_path = FastPath(
             self._session_tracker,
             self._open_requests,
             self._message_tracker,
@@ -199,7 +199,7 @@ class Connection:
         try:
             return self._handle_event(event)
         finally:
-            self.pass_through.require_new_check()
+            self.fast_path.require_new_check()
 
     def _handle_event(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
@@ -220,7 +220,7 @@ class Connection:
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
                 self._end_reason = reason
-                self.pass_through.agent_has_ended = True
+                self.fast_path.agent_has_ended = True
                 effects = self._handle_agent_end(reason, advice)
         if self._end_reason is not None:
             # What was decided in several steps may only now wait for an answer that nobody else gives.
@@ -333,10 +333,10 @@ class Connection:
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1
-            session_id = self.pass_through.try_admit_updates(line)
+            session_id = self.fast_path.try_admit_updates(line)
             if session_id is not None:  # one write for several
                 first = next_index - 1
-                while next_index < count and self.pass_through.try_admit_updates(lines[next_index]) == session_id:
+                while next_index < count and self.fast_path.try_admit_updates(lines[next_index]) == session_id:
                     next_index += 1
                 data = b"".join(lines[first:next_index])
                 effects += [Forward(Peer.CLIENT, data, may_precede_recording=True), RecordUpdates(session_id, data)]
@@ -345,7 +345,7 @@ class Connection:
                 line = self._aliases.rewrite_from_agent(line, jsonrpc.read_message(line))
             visible_lines = self._handover_filter.filter(line, jsonrpc.read_message(line))
             effects += self._unnamed_agent_entries.filter(self._handle_visible_lines(visible_lines))
-            self.pass_through.require_new_check()
+            self.fast_path.require_new_check()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects

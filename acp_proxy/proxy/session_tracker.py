@@ -7,7 +7,7 @@ recorded.
 
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.comparison.choose_past import Decision
+from acp_proxy.comparison.choose_past import Decision, WhosePast
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId, Response
 from acp_proxy.proxy.effects import (
@@ -108,7 +108,7 @@ class SessionTracker:
             return []
         # "transcript" also where nothing was shown, as after a resume. This is meant: it says that the agent's replay
         # was hidden, and readers know no third word.
-        shown = "transcript" if decision.withholds_replay else "agent"
+        shown = "agent" if decision.whose_past is WhosePast.AGENT else "transcript"
         users = {"users": encode_ids(ids)} if ids else {}
         return self.note(session_id, NoteType.REPLAY, shown=shown, rule=decision.rule.number, **users)
 

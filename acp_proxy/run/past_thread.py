@@ -121,8 +121,8 @@ class PastThread:
             is_done = decision.whose_past is not WhosePast.TRANSCRIPT or self._show_transcript(replayer, summary)
         handover_record, attached = self._make_handover_record(comparison) if effect.makes_handover_record else ("", ())
         states = self._make_states(replayer, summary) if decision.whose_past is WhosePast.TRANSCRIPT else []
-        # What waits by now may be a late replay of what was shown or is not wanted, so it must be compared first: but
-        # only where nothing was, and not with a transcript that could not be read.
+        # If nothing was compared, what waits by now may still be a late replay: ``try_end`` then has it compared first.
+        # Not if the transcript could not be read.
         is_uncompared = is_done and not effect.needs_comparison
         size = self._reader.size
         self._report(

@@ -218,7 +218,7 @@ class Relay:
         updates; returns whether it did."""
         with self._deciding_lock:
             try:
-                session_id = self._connection.pass_through.try_admit_updates(data)
+                session_id = self._connection.fast_path.try_admit_updates(data)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
@@ -235,7 +235,7 @@ class Relay:
 
     def _try_admit_simple_lines(self, peer: Peer, data: bytes) -> bool:
         try:
-            return self._connection.pass_through.try_admit_simple_lines(data, peer)
+            return self._connection.fast_path.try_admit_simple_lines(data, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn_of_bug(bug)
             return False

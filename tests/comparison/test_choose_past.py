@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, find_rule, make_decision
+from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, find_rule_by_number, make_decision
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
@@ -510,4 +510,4 @@ def test_a_row_is_enough_to_compare_a_new_kind_of_words(
 
 
 def test_a_rule_is_found_by_its_number_in_transcripts() -> None:
-    assert [find_rule(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.TOO_COSTLY, None, None]
+    assert [find_rule_by_number(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.TOO_COSTLY, None, None]

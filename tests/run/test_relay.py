@@ -18,7 +18,7 @@ from acp_proxy.proxy.capabilities import ALWAYS, Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import Effect
 from acp_proxy.proxy.events import Event, LinesRead
-from acp_proxy.proxy.pass_through import PassThrough
+from acp_proxy.proxy.fast_path import FastPath
 from acp_proxy.run.load_performer import LoadPerformer
 from acp_proxy.run.output import POSTED_LIMIT, Output
 from acp_proxy.store.index import Page
@@ -93,14 +93,14 @@ class Buggy(Connection):
 def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_decided_on(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try_admit_simple_lines = PassThrough.try_admit_simple_lines
+    try_admit_simple_lines = FastPath.try_admit_simple_lines
 
-    def stumbles(self: PassThrough, data: bytes, peer: Peer) -> bool:
+    def stumbles(self: FastPath, data: bytes, peer: Peer) -> bool:
         if b"stumble" in data:
             raise ValueError("stumbled")
         return try_admit_simple_lines(self, data, peer)
 
-    monkeypatch.setattr(PassThrough, "try_admit_simple_lines", stumbles)
+    monkeypatch.setattr(FastPath, "try_admit_simple_lines", stumbles)
     talk.turn("stumble")
     assert talk.transcript_items() == ["opened", "stumble"]
     assert len(talk.warnings) == 1
@@ -109,14 +109,14 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
 def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try_admit_updates = PassThrough.try_admit_updates
+    try_admit_updates = FastPath.try_admit_updates
 
-    def stumbles(self: PassThrough, data: bytes) -> str | None:
+    def stumbles(self: FastPath, data: bytes) -> str | None:
         if b"stumble" in data:
             raise ValueError("stumbled")
         return try_admit_updates(self, data)
 
-    monkeypatch.setattr(PassThrough, "try_admit_updates", stumbles)
+    monkeypatch.setattr(FastPath, "try_admit_updates", stumbles)
     for text in ("stumble", "afterwards"):
         talk.agent.say(chunk(text))
         talk.editor.hear(**chunk(text))

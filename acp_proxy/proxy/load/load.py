@@ -18,7 +18,7 @@ it is, and what else has happened to it.
 ``load_plan`` decides before how a load is served, and ``load_registry`` finds it.
 """
 
-from acp_proxy.comparison.choose_past import Rule, make_decision
+from acp_proxy.comparison.choose_past import Rule, WhosePast, make_decision
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
@@ -67,9 +67,9 @@ class Load:
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
         self.can_compare = has_transcript
-        """Whether what the agent sends can be compared with a transcript now: not once that could not be read. One that
-        begins with this load counts only if the client does not want the past, and must not get the rest of a replay
-        either."""
+        """Whether what the agent sends late can be compared with the transcript: not once that could not be read. If a
+        transcript begins only with this load, it is compared for a client that resumes, from which the rest of a replay
+        is hidden."""
         self.imports_replay = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
@@ -118,8 +118,12 @@ class Load:
 
     @property
     def withholds_replay(self) -> bool:
-        """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it."""
-        return not self.plan.may_show_past or (self.decision is not None and self.decision.withholds_replay)
+        """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
+        the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
+        """
+        if self.decision is None:
+            return not self.plan.may_show_past
+        return self.decision.whose_past is not WhosePast.AGENT
 
     @property
     def needs_comparison(self) -> bool:

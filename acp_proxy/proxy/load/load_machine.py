@@ -77,7 +77,7 @@ class LoadMachine:
     # --- the table
 
     def _apply_event(self, load: Load, event: LoadEvent) -> list[Effect]:
-        """Move a load to its next state, and perform the actions of that."""
+        """Move a load to its next state, and perform the actions, which see that state."""
         next_state, actions = STATES[load.state].transitions.get(event, (load.state, ()))
         load.state = next_state
         return [effect for action in actions for effect in self._perform_action(load, action)]

@@ -5,7 +5,8 @@ the table of its transitions.
 
 A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
 
-A load passes through three phases.
+A load has three phases. Most go ``HOLDING_REPLAY`` → ``AWAITING_PAST`` → ``BEFORE_PROMPT`` → ``IN_FIRST_TURN`` →
+``OVER``: the agent answers, the past is shown, the client prompts, and that turn ends.
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
 all of it shows whose past the client should see (``HOLDING_REPLAY``). Where nothing is to be decided, or too much is
@@ -77,7 +78,9 @@ class LoadEvent(enum.Enum):
     OUTPUT_RESERVED = "the client's output is reserved"
     PAST_CHOSEN = "``run`` has chosen whose past is shown, and sent it if that is the transcript"
     PROMPTED = "the client has sent a prompt"
-    MUST_END = "the session is closed, rewound or loaded again, too many are answered, or no past can come"
+    MUST_END = (
+        "a request of the client ends it, such as a close or a load, or too many are answered, or no past can come"
+    )
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     TURN_ENDED = "no prompt of this session is open any more"
     AGENT_ENDED = "the agent has ended"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.comparison.choose_past import Rule, choose_past, find_rule
+from acp_proxy.comparison.choose_past import Rule, choose_past, find_rule_by_number
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
@@ -57,7 +57,7 @@ def find_last_loads(store: CommandStore, agent_folder: str) -> tuple[LastLoad, .
     for row in islice(rows, _MOST_EXAMINED):
         with suppress(OSError, AcpProxyError):
             note = _read_last_replay(store.open_listed(row))
-            rule = find_rule(note.get("rule"))
+            rule = find_rule_by_number(note.get("rule"))
             if rule is not None and len(loads) < _MOST_REPORTED:
                 loads.append(
                     LastLoad(row.session_id, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}")

@@ -36,7 +36,7 @@ _POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 """Agent requests whose answers are only remembered until the turn ends. Some agents send ten a second."""
 
 
-class PassThrough:
+class FastPath:
     """Admits the lines that pass without a decision. This changes the connection's state: a request that passes is open
     from then on, and a response that passes closes one."""
 
