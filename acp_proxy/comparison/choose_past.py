@@ -6,7 +6,7 @@ users, under "Whose replay you see".
   ``LoadMachine`` finds them when something happens.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result, and everybody asks that. If a rule holds without a comparison, it is there before
-  anything is compared, so that a held replay may be dropped. What the agent sends is compared all the same.
+  anything is compared, so that a held replay may be dropped.
 """
 
 import enum
@@ -30,7 +30,7 @@ class WhosePast(enum.Enum):
 
 class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
-    client that wants the past, and the reason in words. They come in three groups: how each is found.
+    client that wants the past, and the reason in words. They come in two groups: how each is found.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
     first that fits holds. ``find_rule_by_number`` depends on that order too. The numbers are frozen: transcripts have
@@ -38,17 +38,17 @@ class Rule(enum.Enum):
     no transcript notes it.
     """
 
-    # Without a comparison: from the plan of a load, or when something happens to it, such as that what was sent cannot
-    # be taken back. A cancel counts also if a comparison has ended meanwhile.
+    # Found by the plan of a load, or when something happens to it, such as that what was sent cannot be taken back.
+    # What the agent sends may be compared all the same, since some of it may be new. A cancel counts also if a
+    # comparison has ended meanwhile.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")
-    # The same, but what the agent sent is compared all the same, since some of it may be new.
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
-    # After the agent's answer, by the comparison, or because there is none. The first one also if the comparison was
-    # given up, since nobody waits for it any more.
+    # Found by ``choose_past``, after the agent's answer: by the comparison, or because there is none. The first one
+    # also if the comparison was given up, since nobody waits for it any more.
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
     NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")
@@ -94,10 +94,9 @@ def choose_past(
     """Decide whose past the client sees, and why.
 
     Only for a load of which no rule is known without a comparison. ``comparison``: of the agent's replay, whose last
-    message was ended; None if nothing was compared. Then ``comparison_failed``, since the transcript could not be read
-    or the comparison was given up, or else the agent has resumed the session and replayed nothing, since
-    ``Load.needs_comparison`` is True in every other case. ``may_show_past``: as for ``make_decision``.
-    ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
+    message was ended; None if the agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if
+    ``comparison_failed``: the transcript could not be read, or the comparison was given up. ``may_show_past``: as for
+    ``make_decision``. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
     """
     if comparison_failed:
         rule = Rule.UNREADABLE

@@ -61,7 +61,7 @@ class AgentAnswers:
         open_request = self._open_requests.take(Peer.CLIENT, message.id)
         if open_request is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._load_machine.loads.find_open_by_request(open_request.request)) is not None:
+        if (load := self._load_machine.loads.find_pending_by_request(open_request.request)) is not None:
             if resent := self._load_starter.retry_with_earlier_id(load, message):
                 return resent
             return [

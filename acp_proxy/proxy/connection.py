@@ -1,7 +1,7 @@
 """Decides what passes, what is recorded, what acp-proxy answers, and what waits.
 
 ``handle`` takes an event and returns effects, whose order ``effects`` explains. It never raises, whatever a peer sends.
-It does no I/O and asks for no time. ``run`` calls it under one lock.
+It does no I/O and asks for no time. ``run/`` calls it under one lock.
 """
 
 from acp_proxy.protocol import acp, jsonrpc, versions
@@ -114,7 +114,7 @@ class Connection:
             self._services,
             self._open_requests,
             self._session_tracker,
-            self._load_machine.end_answered_load,
+            self._load_machine.end_opened_load,
             self._agent_list.agent_has,
             self._aliases.rewrite_for_agent,
         )
@@ -184,7 +184,7 @@ class Connection:
         return self._load_machine.limits.must_pause_agent
 
     def must_compare_first(self, past_chosen: PastChosen) -> bool:
-        """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run`` must compare
+        """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run/`` must compare
         before it passes ``past_chosen`` to ``handle``."""
         return past_chosen.is_uncompared and self._load_machine.loads.has_waiting_updates_of_replay(
             past_chosen.request_id
@@ -194,7 +194,7 @@ class Connection:
         """Decide what to do about an event. Never raises on anything that a peer sends.
 
         The conversation must not end because acp-proxy does not understand a line: whatever cannot be read passes as it
-        is. For a bug of ours, ``run`` does the same: it warns, and forwards the event's lines without recording them.
+        is. For a bug of ours, ``run/`` does the same: it warns, and forwards the event's lines without recording them.
         """
         try:
             return self._handle_event(event)
@@ -277,7 +277,7 @@ class Connection:
         return effects
 
     def _compare_before_request(self, message: Message) -> list[Effect]:
-        """Send what waits and have ``run`` compare before this request goes on, if what the agent sent may be new."""
+        """Send what waits and have ``run/`` compare before this request goes on, if what the agent sent may be new."""
         if not isinstance(message, Request):
             return []
         if message.method not in _SETTLING_METHODS and not self._draft_methods.settles_updates(message.method):
@@ -311,7 +311,7 @@ class Connection:
             return self._load_machine.handle_prompt(session_id, message)
         begins_turn = message.method == acp.STEERING and not self._session_tracker.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._load_machine.end_answered_load(session_id) if ends else []
+        return self._load_machine.end_opened_load(session_id) if ends else []
 
     def _prepare_for_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent gets it: unchanged, unless the agent has another id of the session."""

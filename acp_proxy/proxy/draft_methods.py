@@ -27,16 +27,16 @@ class DraftMethods:
         services: Services,
         open_requests: OpenRequests,
         session_tracker: SessionTracker,
-        end_answered_load: Callable[[str], list[Effect]],
+        end_opened_load: Callable[[str], list[Effect]],
         agent_has: Callable[[str], bool],
         rewrite_for_agent: Callable[[bytes, Message], bytes],
     ) -> None:
-        """``end_answered_load``: settles what the agent sent about a session. ``agent_has``: whether the agent has a
+        """``end_opened_load``: settles what the agent sent about a session. ``agent_has``: whether the agent has a
         session. ``rewrite_for_agent``: replaces a session's id by the agent's."""
         self._services = services
         self._open_requests = open_requests
         self._session_tracker = session_tracker
-        self._end_answered_load = end_answered_load
+        self._end_opened_load = end_opened_load
         self._agent_has = agent_has
         self._rewrite_for_agent = rewrite_for_agent
         self._close_count = 0
@@ -99,9 +99,9 @@ class DraftMethods:
         archiving = SetArchived(request, session_id, self._agent_has(session_id), True)
         if not self._session_tracker.sessions.is_open(session_id):
             return [archiving]
-        effects: list[Effect] = [*self._end_answered_load(session_id)]
+        effects: list[Effect] = [*self._end_opened_load(session_id)]
         if self._session_tracker.sessions.is_in_turn(session_id):
-            self._session_tracker.mark_turn_cancelled(session_id)
+            self._session_tracker.track_turn_cancel(session_id)
             effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
         if CLOSE not in self._services.served_by_agent or len(self._closing) >= CLOSE_LIMIT:
             return [*effects, archiving]

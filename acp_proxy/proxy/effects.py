@@ -1,4 +1,4 @@
-"""What ``proxy`` asks ``run`` to do.
+"""What ``proxy/`` asks ``run/`` to do.
 
 Of the effects that ``Connection`` returns, those for the transcript (``TranscriptEffectBase``) keep their order among
 themselves, and so do all others. The former go to the recorder at once. A pump performs the latter once all of the same

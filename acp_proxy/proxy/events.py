@@ -1,4 +1,4 @@
-"""What ``run`` reports to ``Connection``."""
+"""What ``run/`` reports to ``Connection``."""
 
 from msgspec import Struct
 

@@ -36,7 +36,7 @@ class MessageTracker:
                 return self._session_tracker.track_update(session_id, raw, update, session_may_be_new=may_be_new)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
-                    self._session_tracker.mark_turn_cancelled(acp.session_id(params))
+                    self._session_tracker.track_turn_cancel(acp.session_id(params))
                 return self._session_tracker.track_message(acp.session_id(params), sender, raw)
             case Response(id=id) if answered := self._open_requests.take(sender.other, id):
                 return self.track_answer(answered, message)

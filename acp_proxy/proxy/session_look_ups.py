@@ -54,7 +54,7 @@ class SessionLookUps:
         """The requests of ``look_up_if_unopened`` that were looked up, and are decided on once more."""
 
     def is_request_id_in_use(self, id: RequestId) -> bool:
-        """Whether an open load, or a request that is being looked up, has this id."""
+        """Whether a pending load, or a request that is being looked up, has this id."""
         return id in self._load_machine.loads or id in self._pending
 
     def is_being_looked_up(self, session_id: str) -> bool:

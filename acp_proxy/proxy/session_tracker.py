@@ -38,7 +38,7 @@ class SessionTracker:
         self.sessions = TrackedSessions()
         self._early_updates = EarlyUpdates()
 
-    def mark_turn_cancelled(self, session_id: str | None) -> None:
+    def track_turn_cancel(self, session_id: str | None) -> None:
         if session_id is not None and session_id in self.sessions:
             self.sessions[session_id].prompts.cancel_all()
 
@@ -169,7 +169,7 @@ class SessionTracker:
             return []
         effects = self._begin(session_id)
         session = self.sessions[session_id]
-        session.terminals.mark_shown(update)
+        session.terminals.remember_shown(update)
         effects.append(RecordMessage(session_id, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
             self.track_title(session_id, update)

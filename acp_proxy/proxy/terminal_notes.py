@@ -79,7 +79,7 @@ class SessionTerminals:
         """The terminal that a request is about. ``params``: the request's."""
         return self._by_id.get(acp.text(params, "terminalId") or "")
 
-    def mark_shown(self, update: object) -> None:
+    def remember_shown(self, update: object) -> None:
         """Mark the terminals that an update's content refers to."""
         for id in _find_terminal_ids(update) if self._by_id else ():
             if id in self._by_id:

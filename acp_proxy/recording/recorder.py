@@ -52,7 +52,7 @@ WAITING_BYTES = 4 * 1024 * 1024
 _ENTRY_OVERHEAD = 200
 """Bytes of memory of an entry, besides its content."""
 
-_WRITTEN_AT_ONCE_BYTES = 4096
+_WRITE_NOW_BYTES = 4096
 """Updates of at least so many bytes are not joined with the next ones, which would cost a copy, and updates of more end
 the write."""
 _NAME_LENGTH = 500
@@ -326,16 +326,16 @@ class Recorder:
             batch, self._unwritten, self._unwritten_bytes = self._unwritten, deque(), 0
         count = len(batch)
         while batch:  # a bug costs what was taken from it
-            with self._warn_of_bug():
+            with self._catch_bug():
                 self._write_batch(batch)
-        with self._warn_of_bug():
+        with self._catch_bug():
             self._files.retry_gaps()
         self._done_count += count
         self._heartbeat.beat()
 
     @contextmanager
-    def _warn_of_bug(self) -> Iterator[None]:
-        """Warn of an exception, since the conversation must not suffer from a bug in the recorder."""
+    def _catch_bug(self) -> Iterator[None]:
+        """Catch an exception with a warning: the conversation must not suffer from a bug in the recorder."""
         try:
             yield
         except Exception as bug:  # noqa: BLE001 - whatever it is
@@ -369,10 +369,10 @@ class Recorder:
                         protocol_version=self._protocol_version,
                     )
                 case RecordUpdates(_, data):
-                    if len(data) < _WRITTEN_AT_ONCE_BYTES and batch and batch[0][0] < seconds + 0.001:
+                    if len(data) < _WRITE_NOW_BYTES and batch and batch[0][0] < seconds + 0.001:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)
-                    if len(data) > _WRITTEN_AT_ONCE_BYTES:  # written now, so that its memory serves the next ones
+                    if len(data) > _WRITE_NOW_BYTES:  # written now, so that its memory serves the next ones
                         self._files.append(session_id, parts, first_stamp)
                         parts = file_format.Parts()
                 case RecordNote(_, note):

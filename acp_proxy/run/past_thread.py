@@ -107,7 +107,7 @@ class PastThread:
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
         is_done = False
-        with self._warn_of_early_end():
+        with self._catch_early_end():
             comparison = self._compare() if effect.needs_comparison else None
             replayer = self._make_replayer(effect, comparison)
             if comparison is not None:
@@ -130,8 +130,8 @@ class PastThread:
         )
 
     @contextmanager
-    def _warn_of_early_end(self) -> Iterator[None]:
-        """Warn of an exception: what could be read was sent, and the agent has opened the session."""
+    def _catch_early_end(self) -> Iterator[None]:
+        """Catch an exception with a warning: what could be read was sent, and the agent has opened the session."""
         try:
             yield
         except OSError as problem:
@@ -212,7 +212,7 @@ class PastThread:
             for line in framing.split_lines(b"".join(items)):
                 record.add(line)
 
-        with self._warn_of_early_end():
+        with self._catch_early_end():
             for line in read_as_v1(self._read_lacking() if effect.only_what_agent_lacks else self._read_lines()):
                 if not self._is_needed():
                     break

@@ -86,7 +86,7 @@ class Continuations:
         except (ValueError, KeyError) as problem:
             return jsonrpc.encode_error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
 
-    def handle_new_session_answer(self, load: Load, line: bytes, message: Response) -> NewSessionOutcome:
+    def judge_new_session_answer(self, load: Load, line: bytes, message: Response) -> NewSessionOutcome:
         """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
         id, opened_id = load.request.id, acp.session_id(message.result)
         if load.state in UNWANTED_STATES:

@@ -9,8 +9,8 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
   load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
 
 ``Continuations`` changes nothing; it only names the event that the answer to a new session is. One exception to the
-table: ``LoadRegistry.add`` forgets the oldest open load, if there are too many, and one whose request id the client
-uses again while it is open. Such a load never reaches ``OVER``.
+table: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many, and one whose request id the client
+uses again. Such a load never reaches ``OVER``.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
 it is, and what else has happened to it.
@@ -67,9 +67,9 @@ class Load:
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
         self.can_compare = has_transcript
-        """Whether what the agent sends late can be compared with the transcript: not once that could not be read. If a
-        transcript begins only with this load, it is compared for a client that resumes, from which the rest of a replay
-        is hidden."""
+        """Whether what the agent sends late can be compared with the transcript. False once that could not be read. If
+        there is none, True only for a resume that acp-proxy serves: what the agent still replays is compared with the
+        transcript that begins now, and hidden."""
         self.imports_replay = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id

@@ -24,12 +24,12 @@ class LoadLimits:
     @property
     def must_pause_agent(self) -> bool:
         """Whether so much waits that the agent must not be read until the past is shown."""
-        loads = self._loads.list_open() if self._loads else []
+        loads = self._loads.list_pending() if self._loads else []
         sizes = [load.lines.size for load in loads if load.holds_lines and not load.awaits_agents_answer]
         return bool(sizes) and (max(sizes) > HELD_BYTES_LIMIT or self._is_common_exceeded)
 
     @property
     def _is_common_exceeded(self) -> bool:
         """Whether too much waits for all loads together."""
-        loads = [*self._loads.list_open(), *self._loads.list_answered()]
+        loads = [*self._loads.list_pending(), *self._loads.list_opened()]
         return sum(load.lines.size for load in loads) > ALL_HELD_LIMIT

@@ -170,9 +170,9 @@ class LoadLineHandler:
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
 
     def compare_before_request(self, session_id: str | None) -> list[Effect]:
-        """Send what waits and have ``run`` compare, before a prompt, a close or another request for this session goes
+        """Send what waits and have ``run/`` compare, before a prompt, a close or another request for this session goes
         on. Empty if it goes on at once."""
-        load = self._loads.find_answered(session_id)
+        load = self._loads.find_opened(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return []
         if load.lines.replay:
@@ -237,16 +237,16 @@ class LoadLineHandler:
     # --- in both
 
     def release_updates_of_session(self, session_id: str | None) -> list[Effect]:
-        """Send the updates that wait after an answered load, and in a turn record them, before something that must not
+        """Send the updates that wait after an opened load, and in a turn record them, before something that must not
         overtake them."""
-        load = self._loads.find_answered(session_id)
+        load = self._loads.find_opened(session_id)
         if load is None:
             return []
         return self.release_turn_updates(load) if load.updates_in_turn is not None else self._release_late_updates(load)
 
     def release_turn_updates_of_session(self, session_id: str) -> list[Effect]:
         """The agent has answered a prompt: send and record the updates that wait in its turn."""
-        load = self._loads.find_answered(session_id)
+        load = self._loads.find_opened(session_id)
         return self.release_turn_updates(load) if load is not None else []
 
     def _release_late_updates(self, load: Load) -> list[Effect]:
@@ -277,5 +277,5 @@ def send_lines(lines: list[bytes]) -> list[Effect]:
 
 
 def _ask_to_compare(load: Load) -> Effect:
-    """Have ``run`` compare what the agent sent with the transcript."""
+    """Have ``run/`` compare what the agent sent with the transcript."""
     return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.replay.items))

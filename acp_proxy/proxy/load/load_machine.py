@@ -1,6 +1,6 @@
 """Follows each ``Load``, from the question to the agent until it is over.
 
-``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
+``LoadMachine`` turns what the agent sends, what the client does and what ``run/`` finds into events of a ``Load``, and
 does what ``load_states.STATES`` says. Some methods do an action's work without a transition, since there is no load
 yet (``begin_…``, ``add_fork``) or the state stays (``settle_before_next_load``). Who else changes what of a load: the
 beginning of ``load``.
@@ -95,7 +95,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
-                _decide(load, Rule.PASSES)
+                _set_decision(load, Rule.PASSES)
                 return send_lines(load.lines.replay.lines if not load.withholds_replay else [])
             case Action.SEND_REPLAY:
                 return send_lines([line for line, _ in load.lines.replay.take()])
@@ -116,7 +116,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                _decide(load, Rule.CANCELLED)
+                _set_decision(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.states.drop()
@@ -125,8 +125,8 @@ class LoadMachine:
                     [item for item in load.lines.after_answer.items if not _is_update(item[0])]
                 )
                 return self._open_new_session(load)
-            case Action.ADD_TO_ANSWERED:
-                return self._add_to_answered(load)
+            case Action.ADD_TO_OPENED:
+                return self._add_to_opened(load)
             case Action.SETTLE:
                 return self.line_handler.settle(load)
             case Action.BEGIN_UPDATES_IN_TURN:
@@ -174,14 +174,14 @@ class LoadMachine:
         """The client cancels a load with ``$/cancel_request``: unless the load passes, it gets an answer, and the
         agent's is dropped."""
         id = jsonrpc.read_cancelled_id(message)
-        load = self.loads.find_open(id) if id is not None else None
+        load = self.loads.find_pending(id) if id is not None else None
         if id is None or load is None or load.refused_prompt is not None:
             return []
         return self._apply_event(load, LoadEvent.CANCEL_REQUESTED)
 
     def handle_output_reserved(self, request_id: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
-        load = self.loads.find_open(request_id)
+        load = self.loads.find_pending(request_id)
         return self._apply_event(load, LoadEvent.OUTPUT_RESERVED) if load is not None else []
 
     # --- the agent's answer
@@ -213,7 +213,7 @@ class LoadMachine:
             )
             return effects + self._apply_event(load, event)
         load.lines.replay.replace(load.lines.other_replays.separate(load.lines.replay.items, cancelled_lines))
-        for other in self.loads.list_open_of_session(load.session_id):
+        for other in self.loads.list_pending_of_session(load.session_id):
             if other is not load:
                 other.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
                 other.lines.other_replays.agent_answered_other_load = True
@@ -259,7 +259,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.agent_has_only_part = True
-        _decide(load, Rule.HANDED_OVER)
+        _set_decision(load, Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -268,7 +268,7 @@ class LoadMachine:
 
     def handle_new_session_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
-        new_session = self._continuations.handle_new_session_answer(load, line, message)
+        new_session = self._continuations.judge_new_session_answer(load, line, message)
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
         idle = self.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
@@ -279,9 +279,9 @@ class LoadMachine:
     # --- comparison, and the choice of the past
 
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
-        """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
+        """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            _decide(load, Rule.NOT_RECORDED)
+            _set_decision(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.may_show_past
@@ -309,10 +309,10 @@ class LoadMachine:
         ]
 
     def handle_past_chosen(self, past_chosen: PastChosen) -> list[Effect]:
-        """``run`` has compared, and sent the transcript if that is shown."""
-        load = self.loads.find_open(past_chosen.request_id)
+        """``run/`` has compared, and sent the transcript if that is shown."""
+        load = self.loads.find_pending(past_chosen.request_id)
         if load is None or load.state not in AWAITING_PAST_STATES:  # cancelled, or the id came again
-            for cancelled in self.loads.list_answered():
+            for cancelled in self.loads.list_opened():
                 if cancelled.request.id == past_chosen.request_id:
                     self._continuations.keep_handover_record(cancelled, past_chosen)
             return []
@@ -320,7 +320,7 @@ class LoadMachine:
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
         load.decision = past_chosen.decision
         if is_cancelled:
-            _decide(load, Rule.CANCELLED)
+            _set_decision(load, Rule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
@@ -338,7 +338,7 @@ class LoadMachine:
         if load.decision.whose_past is WhosePast.AGENT:
             lines = load.lines.replay.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
-            # ``run`` has sent the transcript; the tail follows.
+            # ``run/`` has sent the transcript; the tail follows.
             load.compared_replay.comparison.end_message()
             lines, _ = load.compared_replay.comparison.split_tail()
         if load.has_transcript:  # else they are compared later, with the transcript that begins now
@@ -353,8 +353,8 @@ class LoadMachine:
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
 
     def handle_unsettled_compared(self, unsettled_compared: UnsettledCompared) -> list[Effect]:
-        """``run`` has compared what the agent sent about a session."""
-        for load in [*self.loads.list_answered(), *self.loads.list_open()]:
+        """``run/`` has compared what the agent sent about a session."""
+        for load in [*self.loads.list_opened(), *self.loads.list_pending()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
                 load.lines.replay.drop()
                 if load.compared_replay is not None:
@@ -390,12 +390,12 @@ class LoadMachine:
 
     # --- an open session
 
-    def _add_to_answered(self, load: Load) -> list[Effect]:
+    def _add_to_opened(self, load: Load) -> list[Effect]:
         """The client has its answer. What the agent sends until the next prompt may be of the past, so the load is
         kept; but it is over if the agent was not asked, or if another load of the session is open, to which that
         belongs, or if the session was deleted."""
-        self.loads.remove_open(load)
-        others = self.loads.list_open_of_session(load.session_id)
+        self.loads.remove_pending(load)
+        others = self.loads.list_pending_of_session(load.session_id)
         if load.plan.agent_method is None or any(other.state not in ABANDONED_STATES for other in others):
             return self._apply_event(load, LoadEvent.MUST_END)
         effects = self._end_previous(load)
@@ -405,17 +405,17 @@ class LoadMachine:
         return effects + self._apply_postponed_events(load)
 
     def _add_and_end_another(self, load: Load) -> list[Effect]:
-        """Keep an answered load, and end another one if there are too many."""
-        other = self.loads.add_answered(load)
+        """Keep an opened load, and end another one if there are too many."""
+        other = self.loads.add_opened(load)
         if other is None:
             return []
         other.lines.replay.drop()
-        return self.end_answered_load(other.session_id)
+        return self.end_opened_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, or the agent's end."""
         is_in_turn = self._session_tracker.sessions.is_in_turn(load.session_id)
-        waits_for_prompt = load.state is LoadState.BEFORE_PROMPT and self.loads.find_answered(load.session_id) is load
+        waits_for_prompt = load.state is LoadState.BEFORE_PROMPT and self.loads.find_opened(load.session_id) is load
         if not waits_for_prompt or not (is_in_turn or self._has_agent_ended):
             return []
         if first := self.line_handler.compare_before_request(load.session_id):
@@ -426,7 +426,7 @@ class LoadMachine:
     def settle_before_next_load(self, session_id: str) -> list[Effect]:
         """A load of the session is looked up: record what is new until now, unless the last replay is cut in the
         middle. Then nobody knows what is new, and the next replay has it too."""
-        load = self.loads.find_answered(session_id)
+        load = self.loads.find_opened(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT or load.compared_replay is None:
             return []
         if load.compared_replay.comparison.is_replay_incomplete:
@@ -438,9 +438,9 @@ class LoadMachine:
 
         If the previous replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
         there may be none, so the previous load is kept until the client has the answer to the next one."""
-        previous = self.loads.find_answered(next_load.session_id)
+        previous = self.loads.find_opened(next_load.session_id)
         if previous is None or previous.state is not LoadState.BEFORE_PROMPT:
-            return self.end_answered_load(next_load.session_id)
+            return self.end_opened_load(next_load.session_id)
         next_load.lines.other_replays.expect_rest(previous.lines.other_replays.first_line)
         if (
             next_load.plan.agent_method != acp.LOAD
@@ -453,41 +453,41 @@ class LoadMachine:
 
     def _end_previous(self, next_load: Load) -> list[Effect]:
         """The client has its answer to the next load: end the previous one, if ``end_or_keep_previous`` has kept it."""
-        previous = self.loads.find_answered(next_load.session_id)
+        previous = self.loads.find_opened(next_load.session_id)
         if previous is None or previous is next_load:
             return []
         compared = next_load.compared_replay
         has_replay = next_load.lines.replay or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(previous, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
-    def end_answered_load(self, session_id: str | None) -> list[Effect]:
+    def end_opened_load(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session, and end its load: the client closes or rewinds the session,
         or another load needs the room."""
-        load = self.loads.find_answered(session_id)
+        load = self.loads.find_opened(session_id)
         return self._apply_event(load, LoadEvent.MUST_END) if load is not None else []
 
     def handle_prompt(self, session_id: str, prompt: Request) -> list[Effect]:
         """The client prompts: settle what the agent sent until now."""
         effects: list[Effect] = []
-        for load in self.loads.list_open_of_session(session_id):
+        for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
             if load.lines.replay or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
-        answered_load = self.loads.find_answered(session_id)
-        if answered_load is not None:
-            effects += self.line_handler.release_turn_updates(answered_load)
-            _add_unechoed(answered_load, prompt)
-            if answered_load.state is LoadState.BEFORE_PROMPT:
-                self._handovers.keep_first_prompt(answered_load, prompt)
-            effects += self._apply_event(answered_load, LoadEvent.PROMPTED)
+        opened_load = self.loads.find_opened(session_id)
+        if opened_load is not None:
+            effects += self.line_handler.release_turn_updates(opened_load)
+            _add_unechoed(opened_load, prompt)
+            if opened_load.state is LoadState.BEFORE_PROMPT:
+                self._handovers.keep_first_prompt(opened_load, prompt)
+            effects += self._apply_event(opened_load, LoadEvent.PROMPTED)
         return effects
 
     def handle_turn_end(self, session_id: str) -> list[Effect]:
         """A turn has ended: bring ``TURN_ENDED`` to the session's loads if no prompt is open."""
         if self._session_tracker.sessions.is_in_turn(session_id):
             return []
-        load = self.loads.find_answered(session_id)
-        loads = [*self.loads.list_open_of_session(session_id), *([load] if load is not None else [])]
+        load = self.loads.find_opened(session_id)
+        loads = [*self.loads.list_pending_of_session(session_id), *([load] if load is not None else [])]
         self._handovers.stop_expecting_earlier_record(session_id)
         return [effect for each in loads for effect in self._apply_event(each, LoadEvent.TURN_ENDED)]
 
@@ -496,9 +496,9 @@ class LoadMachine:
         answer then, if the agent has not."""
         effects: list[Effect] = [*self._session_tracker.track_deleted(session_id)]
         self._handovers.forget_session(session_id)
-        load = self.loads.find_answered(session_id)
+        load = self.loads.find_opened(session_id)
         effects += self._apply_event(load, LoadEvent.DROPPED) if load is not None else []
-        effects += [StopShowingPast(load.request.id) for load in self.loads.list_open_of_session(session_id)]
+        effects += [StopShowingPast(load.request.id) for load in self.loads.list_pending_of_session(session_id)]
         return [*effects, DeleteSession(session_id, request_id)]
 
     def handle_agent_end(self, reason: str) -> list[Effect]:
@@ -506,17 +506,17 @@ class LoadMachine:
         has its answer. Those that the agent has not answered get an error, whose text is ``reason``."""
         had_ended, self._has_agent_ended = self._has_agent_ended, True
         effects: list[Effect] = []
-        for load in self.loads.list_open():
+        for load in self.loads.list_pending():
             if load.awaits_agents_answer:
                 load.answer_line = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._apply_event(load, LoadEvent.AGENT_ENDED)
-        for load in self.loads.list_answered() if not had_ended else ():  # later ones: ``_apply_postponed_events``
+        for load in self.loads.list_opened() if not had_ended else ():  # later ones: ``_apply_postponed_events``
             effects += self._apply_postponed_events(load) or self._apply_event(load, LoadEvent.AGENT_ENDED)
         self._handovers.forget_asked_loads()
         return effects
 
 
-def _decide(load: Load, rule: Rule) -> None:
+def _set_decision(load: Load, rule: Rule) -> None:
     """Decide whose past the client sees: this rule holds from now on."""
     load.decision = make_decision(rule, may_show_past=load.plan.may_show_past)
 

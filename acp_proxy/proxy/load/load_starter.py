@@ -93,7 +93,7 @@ class LoadStarter:
         self, line: bytes, request: Request, session_id: str, session: SessionLookedUp, plan: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
-        session_loads = self._load_machine.loads.list_open_of_session(session_id)
+        session_loads = self._load_machine.loads.list_pending_of_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
         if earlier_id is None and self._session_tracker.sessions.is_tracked(session_id):
             earlier_id = self._aliases.find_agent_id(session_id) or session_id

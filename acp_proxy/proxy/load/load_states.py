@@ -14,28 +14,27 @@ held, it passes to the client at once (``PASSING``). The client may cancel, and 
 answer, or never do either; so what comes for a cancelled request must not be taken for the next one (``CANCELLING``,
 ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
-**Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
+**Agreed.** The agent has answered with a result. ``run/`` compares what it sent with the transcript, on a thread of its
 own, and sends the transcript if that is to be shown (``AWAITING_PAST``, or ``CANCELLING_AGREED`` if the client
 cancels). What the agent sends meanwhile is held, and leaves after the answer.
 
-**Answered.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared
+**Opened.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared
 until the next prompt (``BEFORE_PROMPT``). What is new then is recorded. In the turn that follows, everything is new
 except a replay that still runs (``IN_FIRST_TURN``).
 
-A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as answered. The
-client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``). *Answered*
-alone means this phase.
+A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as opened. The
+client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
 
 The first state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and
 ``OVERTAKEN`` (``LoadMachine.handle_agents_answer``, ``LoadMachine.handle_new_session_answer``); ``LoadLineHandler``
 brings ``CANNOT_WAIT``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and each other event has a method of its
-name. What was answered ends with ``MUST_END`` or ``DROPPED``, by ``LoadMachine.end_answered_load``,
+name. What is opened ends with ``MUST_END`` or ``DROPPED``, by ``LoadMachine.end_opened_load``,
 ``LoadMachine.delete_session`` or the next load of the session.
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
-``ADD_TO_ANSWERED`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
-last one also ends other answered loads, if there are too many, or if they are of the same session.
+``ADD_TO_OPENED`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
+last one also ends other opened loads, if there are too many, or if they are of the same session.
 
 What becomes of an update in each state is in ``LoadLineHandler.handle_update``.
 
@@ -50,6 +49,7 @@ from typing import NamedTuple
 class LoadState(enum.Enum):
     """The state of a load."""
 
+    # Asked
     HOLDING_REPLAY = "the agent was asked; what it sends is held"
     PASSING = "the agent was asked; what it sends goes to a client that may see the past, and is compared later"
     PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
@@ -59,10 +59,13 @@ class LoadState(enum.Enum):
     ABANDONED = (
         "cancelled, and the client has its error; the agent has answered a later request, or worked through a turn"
     )
-    AWAITING_PAST = "the agent has agreed; ``run`` chooses whose past is shown, and sends it if that is the transcript"
+    # Agreed
+    AWAITING_PAST = "the agent has agreed; ``run/`` chooses whose past is shown, and sends it if that is the transcript"
     CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
+    # Opened
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
     IN_FIRST_TURN = "the first turn of the client after this; everything is new except a replay that still runs"
+
     OVER = "what was new is recorded, and nothing that comes belongs to it"
 
 
@@ -76,11 +79,9 @@ class LoadEvent(enum.Enum):
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCEL_REQUESTED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
-    PAST_CHOSEN = "``run`` has chosen whose past is shown, and sent it if that is the transcript"
+    PAST_CHOSEN = "``run/`` has chosen whose past is shown, and sent it if that is the transcript"
     PROMPTED = "the client has sent a prompt"
-    MUST_END = (
-        "a request of the client ends it, such as a close or a load, or too many are answered, or no past can come"
-    )
+    MUST_END = "a request of the client ends it, such as a close or a load, or too many are opened, or no past can come"
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     TURN_ENDED = "no prompt of this session is open any more"
     AGENT_ENDED = "the agent has ended"
@@ -90,9 +91,9 @@ class Action(enum.Enum):
     """What a transition does."""
 
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
-    CHOOSE_AND_SHOW_PAST = "have ``run`` choose whose past is shown, and send it if that is the transcript"
+    CHOOSE_AND_SHOW_PAST = "have ``run/`` choose whose past is shown, and send it if that is the transcript"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
-    STOP_SHOWING_PAST = "have ``run`` stop comparing, and sending the transcript"
+    STOP_SHOWING_PAST = "have ``run/`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
     START_PASSING = (
         "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
@@ -105,7 +106,7 @@ class Action(enum.Enum):
     FINISH_PAST_AND_ANSWER = "send the agent's replay if that was chosen, else the tail; then the answer and the states"
     ANSWER_CANCELLED = "decide by ``CANCELLED``, and answer the client that its request was cancelled"
     OPEN_NEW_SESSION = "decide by ``HANDED_OVER``, and ask the agent for a new session instead"
-    ADD_TO_ANSWERED = (
+    ADD_TO_OPENED = (
         "keep the load, since what comes may be past, or end it if none can come; go on with what has happened before"
     )
     SETTLE = "record what is new, and send what waits unless the client has it"
@@ -136,14 +137,14 @@ _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.SEND_WAIT
 _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
         LoadState.BEFORE_PROMPT,
-        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.ADD_TO_ANSWERED),
+        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.ADD_TO_OPENED),
     ),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
 """For a load that passes nothing is chosen, so the agent's answer is the client's, even if that has cancelled."""
 _CANCELLED_TRANSITIONS: Transitions = {
-    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_REPLAY, Action.RECORD_OPENED, Action.ADD_TO_ANSWERED)),
+    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_REPLAY, Action.RECORD_OPENED, Action.ADD_TO_OPENED)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.FORGET,)),
 }
@@ -154,7 +155,7 @@ STATES: dict[LoadState, StateDefinition] = {
         awaits_agents_answer=True,
         holds_lines=True,
         transitions={
-            # Nothing is sent yet: whose past is shown is known when ``run`` has compared.
+            # Nothing is sent yet: whose past is shown is known when ``run/`` has compared.
             LoadEvent.AGREED: (LoadState.AWAITING_PAST, (Action.RECORD_OPENED, Action.CHOOSE_AND_SHOW_PAST)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
@@ -221,7 +222,7 @@ STATES: dict[LoadState, StateDefinition] = {
             # The agent's thread has the output now, so the client's answer need not wait for it.
             LoadEvent.AGREED: (
                 LoadState.BEFORE_PROMPT,
-                (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.ADD_TO_ANSWERED),
+                (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.ADD_TO_OPENED),
             ),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
             LoadEvent.AGENT_ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
@@ -240,12 +241,12 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.AWAITING_PAST: StateDefinition(
         holds_lines=True,
         transitions={
-            # A prompt that has come meanwhile is brought by ``ADD_TO_ANSWERED``.
+            # A prompt that has come meanwhile is brought by ``ADD_TO_OPENED``.
             LoadEvent.PAST_CHOSEN: (
                 LoadState.BEFORE_PROMPT,
-                (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.ADD_TO_ANSWERED),
+                (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.ADD_TO_OPENED),
             ),
-            # ``run`` may be within a write; once the output is reserved, it sends nothing more.
+            # ``run/`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (
                 LoadState.CANCELLING_AGREED,
                 (Action.STOP_SHOWING_PAST, Action.RESERVE_OUTPUT),
@@ -256,8 +257,8 @@ STATES: dict[LoadState, StateDefinition] = {
         holds_lines=True,
         transitions={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.ADD_TO_ANSWERED)),
-            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.ADD_TO_ANSWERED)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.ADD_TO_OPENED)),
+            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.ADD_TO_OPENED)),
         },
     ),
     LoadState.BEFORE_PROMPT: StateDefinition(

@@ -110,7 +110,7 @@ class WaitingMessages:
         """Have the next message of each session decided on that need not wait any more."""
         effects: list[Effect] = []
         for session_id, queue in self._queues.items():
-            # What was taken has reached the agent once ``run`` has performed what follows from it: it asks again then.
+            # What was taken has reached the agent once ``run/`` has performed what follows from it: it asks again then.
             next_message = queue.first if queue.in_flight is None else None
             if not queue.is_announced and not self._must_wait(session_id, next_message):
                 queue.is_announced = True

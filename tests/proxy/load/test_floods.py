@@ -305,12 +305,12 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
 
 
 def test_forks_too_are_kept_as_answered_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_registry, "ANSWERED_LOADS_LIMIT", 2)
+    monkeypatch.setattr(load_registry, "OPENED_LOADS_LIMIT", 2)
     talk = CoreConversation().initialize(RESUMES | {"sessionCapabilities": {"fork": {}}}).open("s")
     for number in range(4):
         talk.client.say(request(number, "session/fork", {"sessionId": "s", "cwd": "/w"}))
         talk.agent.say(result(number, {"sessionId": f"fork {number}"}))
-    assert len(talk.core._load_machine.loads.list_answered()) == 2
+    assert len(talk.core._load_machine.loads.list_opened()) == 2
 
 
 def test_the_agents_end_compares_each_answered_load_once() -> None:
