@@ -2,10 +2,8 @@
 
 from acp_proxy.protocol import acp, versions
 from acp_proxy.protocol.jsonrpc import Peer, Response
-from acp_proxy.proxy.capabilities import Services
 from acp_proxy.proxy.draft_methods import DraftMethods
 from acp_proxy.proxy.effects import Effect, Forward
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.lists import jetbrains_index
 from acp_proxy.proxy.lists.agent_list import AgentList
 from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
@@ -13,8 +11,8 @@ from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.negotiation import Negotiation
-from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.open_requests import OpenRequest
+from acp_proxy.proxy.shared_parts import SharedParts
 from acp_proxy.proxy.turn_ends import TurnEnds
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.rewinds import parse_fork_point
@@ -25,27 +23,24 @@ class AgentAnswers:
 
     def __init__(
         self,
+        shared: SharedParts,
         negotiation: Negotiation,
-        services: Services,
-        open_requests: OpenRequests,
-        session_tracker: SessionTracker,
         message_tracker: MessageTracker,
         load_machine: LoadMachine,
         load_starter: LoadStarter,
-        handovers: Handovers,
         draft_methods: DraftMethods,
         agent_index: AgentIndex,
         agent_list: AgentList,
         turn_ends: TurnEnds,
     ) -> None:
         self._negotiation = negotiation
-        self._services = services
-        self._open_requests = open_requests
-        self._session_tracker = session_tracker
+        self._services = shared.services
+        self._open_requests = shared.open_requests
+        self._session_tracker = shared.session_tracker
         self._message_tracker = message_tracker
         self._load_machine = load_machine
         self._load_starter = load_starter
-        self._handovers = handovers
+        self._handovers = shared.handovers
         self._draft_methods = draft_methods
         self._agent_index = agent_index
         self._agent_list = agent_list

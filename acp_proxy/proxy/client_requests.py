@@ -3,7 +3,6 @@
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy import capabilities, own_messages
-from acp_proxy.proxy.capabilities import Services
 from acp_proxy.proxy.draft_methods import DraftMethods
 from acp_proxy.proxy.effects import Effect, ListSessions
 from acp_proxy.proxy.lists import list_lines
@@ -12,7 +11,7 @@ from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.session_look_ups import SessionLookUps
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 
 
 class ClientRequests:
@@ -20,8 +19,7 @@ class ClientRequests:
 
     def __init__(
         self,
-        services: Services,
-        session_tracker: SessionTracker,
+        shared: SharedParts,
         load_machine: LoadMachine,
         load_starter: LoadStarter,
         look_ups: SessionLookUps,
@@ -29,8 +27,8 @@ class ClientRequests:
         agent_index: AgentIndex,
         agent_list: AgentList,
     ) -> None:
-        self._services = services
-        self._session_tracker = session_tracker
+        self._services = shared.services
+        self._session_tracker = shared.session_tracker
         self._load_machine = load_machine
         self._load_starter = load_starter
         self._look_ups = look_ups

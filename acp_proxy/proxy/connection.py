@@ -8,8 +8,7 @@ from acp_proxy.protocol import acp, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.agent_answers import AgentAnswers
-from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.capabilities import Services, Settings
+from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.client_requests import ClientRequests
 from acp_proxy.proxy.draft_methods import DraftMethods
 from acp_proxy.proxy.effects import (
@@ -37,7 +36,6 @@ from acp_proxy.proxy.fast_path import FastPath
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handover_filter import HandoverFilter
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.lists.agent_list import AgentList
 from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
@@ -45,12 +43,10 @@ from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.load.waiting_messages import WaitingMessages
 from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.negotiation import Negotiation
-from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_look_ups import SessionLookUps
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 from acp_proxy.proxy.tracked_sessions import UNOPENED_LIMIT
 from acp_proxy.proxy.turn_ends import TurnEnds
-from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
 
@@ -62,77 +58,33 @@ class Connection:
     """The state of one connection between a client and an agent."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
         self._has_warned_crowded = False
         self._end_reason: str | None = None
         """The text of errors, once the agent has ended."""
-        # What others are built on.
-        self._open_requests = OpenRequests()
-        self._session_tracker = SessionTracker(is_recording=settings.records)
-        self._services = Services(settings.modes, may_serve=settings.records and settings.serves)
-        self._unnamed_agent_entries = UnnamedAgentEntries()
-        self._aliases = Aliases()
-        self._copy_ids = CopyIds()
-        self._handovers = Handovers()
+        shared = SharedParts(settings)
+        self._open_requests = shared.open_requests
+        self._session_tracker = shared.session_tracker
+        self._unnamed_agent_entries = shared.unnamed_agent_entries
+        self._aliases = shared.aliases
+        self._copy_ids = shared.copy_ids
+        self._handovers = shared.handovers
         # Requests to open a session.
-        self._continuations = Continuations(self._session_tracker, self._aliases, self._handovers)
-        self._load_machine = LoadMachine(self._session_tracker, self._handovers, self._continuations)
+        continuations = Continuations(shared)
+        self._load_machine = LoadMachine(shared, continuations)
         self._line_handler = self._load_machine.line_handler
-        self._load_starter = LoadStarter(
-            self._services,
-            self._open_requests,
-            self._session_tracker,
-            self._load_machine,
-            self._continuations,
-            self._handovers,
-            self._aliases,
-        )
-        self._look_ups = SessionLookUps(
-            self._services,
-            self._open_requests,
-            self._session_tracker,
-            self._load_machine,
-            self._load_starter,
-            self._handovers,
-            self._aliases,
-            self._copy_ids,
-        )
-        self.waiting_messages = WaitingMessages(self._services, self._load_machine.loads, self._look_ups)
-        self._handover_filter = HandoverFilter(
-            self._handovers,
-            self._aliases,
-            self._open_requests,
-            self._session_tracker.sessions,
-            self._load_machine.loads,
-        )
+        self._load_starter = LoadStarter(shared, self._load_machine, continuations)
+        self._look_ups = SessionLookUps(shared, self._load_machine, self._load_starter)
+        self.waiting_messages = WaitingMessages(shared, self._load_machine.loads, self._look_ups)
+        self._handover_filter = HandoverFilter(shared, self._load_machine.loads)
         # Other requests that acp-proxy serves.
-        self._agent_list = AgentList(self._services, self._open_requests, self._session_tracker)
-        self._agent_index = AgentIndex(
-            self._services, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
-        )
-        self._draft_methods = DraftMethods(
-            self._services,
-            self._open_requests,
-            self._session_tracker,
-            self._load_machine.end_opened_load,
-            self._agent_list.agent_has,
-            self._aliases.rewrite_for_agent,
-        )
+        self._agent_list = AgentList(shared)
+        self._agent_index = AgentIndex(shared, self._agent_list.agent_has)
+        self._draft_methods = DraftMethods(shared, self._load_machine.end_opened_load, self._agent_list.agent_has)
         # All messages.
-        self._negotiation = Negotiation(
-            settings,
-            self._services,
-            self._session_tracker,
-            self._unnamed_agent_entries,
-            self._load_machine,
-            self._continuations,
-        )
-        self._message_tracker = MessageTracker(
-            self._open_requests, self._session_tracker, self._load_machine.loads.has_load_for_updates
-        )
+        self._negotiation = Negotiation(shared, self._load_machine, continuations)
+        self._message_tracker = MessageTracker(shared, self._load_machine.loads.has_load_for_updates)
         self._client_requests = ClientRequests(
-            self._services,
-            self._session_tracker,
+            shared,
             self._load_machine,
             self._load_starter,
             self._look_ups,
@@ -140,39 +92,22 @@ class Connection:
             self._agent_index,
             self._agent_list,
         )
-        self._turn_ends = TurnEnds(
-            self._negotiation,
-            self._services,
-            self._open_requests,
-            self._session_tracker,
-            self._message_tracker,
-            self._load_machine,
-            self._look_ups,
-            self._handovers,
-        )
+        self._turn_ends = TurnEnds(shared, self._negotiation, self._message_tracker, self._load_machine, self._look_ups)
         self._agent_answers = AgentAnswers(
+            shared,
             self._negotiation,
-            self._services,
-            self._open_requests,
-            self._session_tracker,
             self._message_tracker,
             self._load_machine,
             self._load_starter,
-            self._handovers,
             self._draft_methods,
             self._agent_index,
             self._agent_list,
             self._turn_ends,
         )
         self.fast_path = FastPath(
-            self._session_tracker,
-            self._open_requests,
+            shared,
             self._message_tracker,
             self._load_machine,
-            self._handovers,
-            self._unnamed_agent_entries,
-            self._aliases,
-            self._copy_ids,
             self._load_starter.uncopied_sessions,
             self.waiting_messages,
         )

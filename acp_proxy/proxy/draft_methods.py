@@ -7,12 +7,11 @@ and archived sessions into its pages.
 from collections.abc import Callable
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
-from acp_proxy.protocol.jsonrpc import Message, Peer, Request, RequestId, Response
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE, Services
+from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE
 from acp_proxy.proxy.effects import AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
-from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 CLOSE_LIMIT = 64
@@ -24,21 +23,18 @@ class DraftMethods:
 
     def __init__(
         self,
-        services: Services,
-        open_requests: OpenRequests,
-        session_tracker: SessionTracker,
+        shared: SharedParts,
         end_opened_load: Callable[[str], list[Effect]],
         agent_has: Callable[[str], bool],
-        rewrite_for_agent: Callable[[bytes, Message], bytes],
     ) -> None:
         """``end_opened_load``: settles what the agent sent about a session. ``agent_has``: whether the agent has a
-        session. ``rewrite_for_agent``: replaces a session's id by the agent's."""
-        self._services = services
-        self._open_requests = open_requests
-        self._session_tracker = session_tracker
+        session."""
+        self._services = shared.services
+        self._open_requests = shared.open_requests
+        self._session_tracker = shared.session_tracker
         self._end_opened_load = end_opened_load
         self._agent_has = agent_has
-        self._rewrite_for_agent = rewrite_for_agent
+        self._aliases = shared.aliases
         self._close_count = 0
         self._closing: dict[RequestId, SetArchived] = {}
         """By the id of acp-proxy's own ``session/close``: what follows the answer."""
@@ -111,4 +107,4 @@ class DraftMethods:
         return [*effects, self._send_to_agent(jsonrpc.encode_request(id, acp.CLOSE, {"sessionId": session_id}))]
 
     def _send_to_agent(self, line: bytes) -> Forward:
-        return Forward(Peer.AGENT, self._rewrite_for_agent(line, jsonrpc.read_message(line)), is_own=True)
+        return Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, jsonrpc.read_message(line)), is_own=True)

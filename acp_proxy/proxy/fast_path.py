@@ -8,15 +8,11 @@ to ``Connection.handle``, which would do the same with those that pass here, at 
 
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
-from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.waiting_messages import WaitingMessages
 from acp_proxy.proxy.message_tracker import MessageTracker
-from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
-from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 
 _UPDATE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message."""
@@ -42,25 +38,20 @@ class FastPath:
 
     def __init__(
         self,
-        session_tracker: SessionTracker,
-        open_requests: OpenRequests,
+        shared: SharedParts,
         message_tracker: MessageTracker,
         load_machine: LoadMachine,
-        handovers: Handovers,
-        unnamed_agent_entries: UnnamedAgentEntries,
-        aliases: Aliases,
-        copy_ids: CopyIds,
         uncopied: UncopiedSessions,
         waiting_messages: WaitingMessages,
     ) -> None:
-        self._session_tracker = session_tracker
-        self._open_requests = open_requests
+        self._session_tracker = shared.session_tracker
+        self._open_requests = shared.open_requests
         self._message_tracker = message_tracker
         self._load_machine = load_machine
-        self._handovers = handovers
-        self._unnamed_agent_entries = unnamed_agent_entries
-        self._aliases = aliases
-        self._copy_ids = copy_ids
+        self._handovers = shared.handovers
+        self._unnamed_agent_entries = shared.unnamed_agent_entries
+        self._aliases = shared.aliases
+        self._copy_ids = shared.copy_ids
         self._uncopied = uncopied
         self._waiting_messages = waiting_messages
         self.agent_has_ended = False

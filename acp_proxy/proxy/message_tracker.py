@@ -5,19 +5,17 @@ from collections.abc import Callable
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.effects import TranscriptEffect
-from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.open_requests import OpenRequest
+from acp_proxy.proxy.shared_parts import SharedParts
 
 
 class MessageTracker:
     """Returns the entries of both peers' messages, and keeps track of open requests and of sessions on the way."""
 
-    def __init__(
-        self, open_requests: OpenRequests, session_tracker: SessionTracker, has_load_for_updates: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, shared: SharedParts, has_load_for_updates: Callable[[str], bool]) -> None:
         """``has_load_for_updates``: whether a session's updates belong to a load. That has the new ones recorded."""
-        self._open_requests = open_requests
-        self._session_tracker = session_tracker
+        self._open_requests = shared.open_requests
+        self._session_tracker = shared.session_tracker
         self._has_load_for_updates = has_load_for_updates
 
     def track(self, sender: Peer, message: Message) -> list[TranscriptEffect]:

@@ -4,32 +4,22 @@ from acp_proxy.protocol import jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Message, Peer, Response
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import capabilities
-from acp_proxy.proxy.capabilities import Services, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, SetProtocolVersion, Warn
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.lists import jetbrains_index
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.session_tracker import SessionTracker
-from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
+from acp_proxy.proxy.shared_parts import SharedParts
 
 
 class Negotiation:
     """What the client and the agent have agreed on. ``dialect``: that of the version that they speak."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        services: Services,
-        session_tracker: SessionTracker,
-        unnamed_agent_entries: UnnamedAgentEntries,
-        load_machine: LoadMachine,
-        continuations: Continuations,
-    ) -> None:
+    def __init__(self, shared: SharedParts, load_machine: LoadMachine, continuations: Continuations) -> None:
         self.dialect = versions.V1
-        self._settings = settings
-        self._services = services
-        self._session_tracker = session_tracker
-        self._unnamed_agent_entries = unnamed_agent_entries
+        self._settings = shared.settings
+        self._services = shared.services
+        self._session_tracker = shared.session_tracker
+        self._unnamed_agent_entries = shared.unnamed_agent_entries
         self._load_machine = load_machine
         self._continuations = continuations
         self._initialize_params: object = None

@@ -7,17 +7,13 @@ from contextlib import suppress
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.capabilities import Services
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, Forward, LookUpSession, SetArchived
 from acp_proxy.proxy.events import SessionLookedUp
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.lists.jetbrains_index import INDEX_METHODS
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
-from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 
 _SESSION_METHODS = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
 _SESSION_METHODS |= acp.ARCHIVES | acp.UNARCHIVES
@@ -28,25 +24,15 @@ the agent's id means the same to the agent."""
 class SessionLookUps:
     """The requests of one connection that are being looked up."""
 
-    def __init__(
-        self,
-        services: Services,
-        open_requests: OpenRequests,
-        session_tracker: SessionTracker,
-        load_machine: LoadMachine,
-        load_starter: LoadStarter,
-        handovers: Handovers,
-        aliases: Aliases,
-        copy_ids: CopyIds,
-    ) -> None:
-        self._services = services
-        self._open_requests = open_requests
-        self._session_tracker = session_tracker
+    def __init__(self, shared: SharedParts, load_machine: LoadMachine, load_starter: LoadStarter) -> None:
+        self._services = shared.services
+        self._open_requests = shared.open_requests
+        self._session_tracker = shared.session_tracker
         self._load_machine = load_machine
         self._load_starter = load_starter
-        self._handovers = handovers
-        self._aliases = aliases
-        self._copy_ids = copy_ids
+        self._handovers = shared.handovers
+        self._aliases = shared.aliases
+        self._copy_ids = shared.copy_ids
         self._pending: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: those that are being looked up, with their lines."""
         self._refused_prompts: dict[RequestId, tuple[Load, Request, bytes]] = {}

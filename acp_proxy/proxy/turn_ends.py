@@ -7,15 +7,13 @@ agent says that nothing is under way, which ``Connection`` reads.
 from acp_proxy.protocol import update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId, Response
 from acp_proxy.proxy import capabilities, own_messages
-from acp_proxy.proxy.capabilities import Services
 from acp_proxy.proxy.effects import Effect, EndTurn
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.negotiation import Negotiation
-from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.open_requests import OpenRequest
 from acp_proxy.proxy.session_look_ups import SessionLookUps
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 from acp_proxy.transcript.file_format import NoteType
 
 
@@ -24,23 +22,20 @@ class TurnEnds:
 
     def __init__(
         self,
+        shared: SharedParts,
         negotiation: Negotiation,
-        services: Services,
-        open_requests: OpenRequests,
-        session_tracker: SessionTracker,
         message_tracker: MessageTracker,
         load_machine: LoadMachine,
         look_ups: SessionLookUps,
-        handovers: Handovers,
     ) -> None:
         self._negotiation = negotiation
-        self._services = services
-        self._open_requests = open_requests
-        self._session_tracker = session_tracker
+        self._services = shared.services
+        self._open_requests = shared.open_requests
+        self._session_tracker = shared.session_tracker
         self._message_tracker = message_tracker
         self._load_machine = load_machine
         self._look_ups = look_ups
-        self._handovers = handovers
+        self._handovers = shared.handovers
         self._line_handler = load_machine.line_handler
 
     def handle_prompt_answer(

@@ -9,15 +9,13 @@ from msgspec import Struct
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Response
 from acp_proxy.proxy import aliases
-from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER
 from acp_proxy.proxy.effects import AddAlias, Effect, Forward
 from acp_proxy.proxy.events import PastChosen
 from acp_proxy.proxy.handover import handover_lines
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_states import UNWANTED_STATES, LoadEvent, LoadState
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
 
@@ -36,12 +34,12 @@ class NewSessionOutcome(Struct, frozen=True):
 class Continuations:
     """In which of the agent's sessions those of one connection continue."""
 
-    def __init__(self, session_tracker: SessionTracker, known_aliases: Aliases, handovers: Handovers) -> None:
+    def __init__(self, shared: SharedParts) -> None:
         self.are_listed = False
         """Whether the agent has a list of its own, in which the session that it opens for a handover would appear."""
-        self._session_tracker = session_tracker
-        self._aliases = known_aliases
-        self._handovers = handovers
+        self._session_tracker = shared.session_tracker
+        self._aliases = shared.aliases
+        self._handovers = shared.handovers
 
     # --- the agent's other id
 

@@ -6,11 +6,9 @@ known.
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT
 from acp_proxy.proxy.load.load_registry import LoadRegistry
-from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.tracked_sessions import TrackedSessions
+from acp_proxy.proxy.shared_parts import SharedParts
 
 VisibleLines = list[tuple[bytes, Message]]
 """Lines that the client may see, each with the same line parsed."""
@@ -19,18 +17,11 @@ VisibleLines = list[tuple[bytes, Message]]
 class HandoverFilter:
     """Filters all that the agent of one connection sends."""
 
-    def __init__(
-        self,
-        handovers: Handovers,
-        aliases: Aliases,
-        open_requests: OpenRequests,
-        sessions: TrackedSessions,
-        loads: LoadRegistry,
-    ) -> None:
-        self._handovers = handovers
-        self._aliases = aliases
-        self._open_requests = open_requests
-        self._sessions = sessions
+    def __init__(self, shared: SharedParts, loads: LoadRegistry) -> None:
+        self._handovers = shared.handovers
+        self._aliases = shared.aliases
+        self._open_requests = shared.open_requests
+        self._sessions = shared.session_tracker.sessions
         self._loads = loads
         self._unidentified_updates = UnidentifiedSessionUpdates()
 

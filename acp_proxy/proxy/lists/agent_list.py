@@ -12,13 +12,12 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE, Services
+from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE
 from acp_proxy.proxy.effects import AmendList, Effect, Forward
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.lists import jetbrains_index, list_lines
 from acp_proxy.proxy.lists.list_lines import EXCLUDE, ONLY
-from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 
 PAGE_LIMIT = 100
 """The most pages that are read for one request. The client asks for more if it wants."""
@@ -32,10 +31,10 @@ _ID_OVERHEAD = 256
 class AgentList:
     """The list of one connection's agent."""
 
-    def __init__(self, services: Services, open_requests: OpenRequests, session_tracker: SessionTracker) -> None:
-        self._services = services
-        self._open_requests = open_requests
-        self._session_tracker = session_tracker
+    def __init__(self, shared: SharedParts) -> None:
+        self._services = shared.services
+        self._open_requests = shared.open_requests
+        self._session_tracker = shared.session_tracker
         self._request_count = 0
         self._emptied_pages: dict[RequestId, AmendList] = {}
         """By the id of acp-proxy's own ``session/list``: the emptied page before the one that was asked for."""

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from acp_proxy.protocol import acp, json_splice, proxy_ids
 from acp_proxy.protocol.jsonrpc import Peer, Request, Response
-from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.capabilities import ARCHIVE, TITLE, Services
+from acp_proxy.proxy.capabilities import ARCHIVE, TITLE
 from acp_proxy.proxy.effects import AmendList, Effect, Forward, SetArchived, SetTitle, StoreAgentsChange
 from acp_proxy.proxy.lists.list_lines import EXCLUDE, INCLUDE, ONLY
-from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.open_requests import OpenRequest
+from acp_proxy.proxy.shared_parts import SharedParts
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 INDEX = "sessionIndex"
@@ -65,19 +65,12 @@ class AgentIndex:
     """The index of one connection's agent. The agent's own ``session/set_title`` and ``session/archive`` count as parts
     of it."""
 
-    def __init__(
-        self,
-        services: Services,
-        open_requests: OpenRequests,
-        aliases: Aliases,
-        copy_ids: CopyIds,
-        agent_has: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, shared: SharedParts, agent_has: Callable[[str], bool]) -> None:
         """``agent_has``: whether the agent has a session."""
-        self._services = services
-        self._open_requests = open_requests
-        self._aliases = aliases
-        self._copy_ids = copy_ids
+        self._services = shared.services
+        self._open_requests = shared.open_requests
+        self._aliases = shared.aliases
+        self._copy_ids = shared.copy_ids
         self._agent_has = agent_has
 
     def serve(self, request: Request) -> list[Effect] | None:

@@ -31,7 +31,6 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.events import PastChosen, UnsettledCompared
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import LoadLimits
@@ -47,14 +46,14 @@ from acp_proxy.proxy.load.load_states import (
     LoadEvent,
     LoadState,
 )
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 from acp_proxy.transcript.file_format import NoteType
 
 
 class LoadMachine:
     """Moves the loads of one connection through their states."""
 
-    def __init__(self, session_tracker: SessionTracker, handovers: Handovers, continuations: Continuations) -> None:
+    def __init__(self, shared: SharedParts, continuations: Continuations) -> None:
         # ``Negotiation`` sets these four.
         self.sends_titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
@@ -67,10 +66,10 @@ class LoadMachine:
         self.loads = LoadRegistry()
         self.limits = LoadLimits(self.loads)
         self.line_handler = LoadLineHandler(
-            session_tracker, self.loads, self.limits, lambda load: self._apply_event(load, LoadEvent.CANNOT_WAIT)
+            shared.session_tracker, self.loads, self.limits, lambda load: self._apply_event(load, LoadEvent.CANNOT_WAIT)
         )
-        self._session_tracker = session_tracker
-        self._handovers = handovers
+        self._session_tracker = shared.session_tracker
+        self._handovers = shared.handovers
         self._continuations = continuations
         self._has_agent_ended = False
 

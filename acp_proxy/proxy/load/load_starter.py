@@ -7,40 +7,27 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, Response
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.aliases import Aliases
-from acp_proxy.proxy.capabilities import Services
 from acp_proxy.proxy.effects import CloseTranscript, Effect, Forward
 from acp_proxy.proxy.events import SessionLookedUp
 from acp_proxy.proxy.handover.continuations import Continuations
-from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import RESEND_PLAN, LoadPlan, Refusal, plan_load, plan_passing
-from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.shared_parts import SharedParts
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 
 class LoadStarter:
     """Starts the loads of one connection."""
 
-    def __init__(
-        self,
-        services: Services,
-        open_requests: OpenRequests,
-        session_tracker: SessionTracker,
-        load_machine: LoadMachine,
-        continuations: Continuations,
-        handovers: Handovers,
-        aliases: Aliases,
-    ) -> None:
-        self._services = services
-        self._open_requests = open_requests
-        self._session_tracker = session_tracker
+    def __init__(self, shared: SharedParts, load_machine: LoadMachine, continuations: Continuations) -> None:
+        self._services = shared.services
+        self._open_requests = shared.open_requests
+        self._session_tracker = shared.session_tracker
         self._load_machine = load_machine
         self._continuations = continuations
-        self._handovers = handovers
-        self._aliases = aliases
+        self._handovers = shared.handovers
+        self._aliases = shared.aliases
         self.uncopied_sessions = UncopiedSessions()
 
     def begin_passing_load(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:

@@ -12,10 +12,11 @@ from msgspec import Struct
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Request, RequestId
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.capabilities import AGENT, Services
+from acp_proxy.proxy.capabilities import AGENT
 from acp_proxy.proxy.effects import DecideWaiting, Effect
 from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.session_look_ups import SessionLookUps
+from acp_proxy.proxy.shared_parts import SharedParts
 
 WAITING_LIMIT = 32 * 1024 * 1024
 """The most bytes of messages that may wait. Beyond that, requests are refused, and notifications pass."""
@@ -64,8 +65,8 @@ class _Queue:
 class WaitingMessages:
     """What the client has sent that waits for loads. False if there is nothing."""
 
-    def __init__(self, services: Services, loads: LoadRegistry, look_ups: SessionLookUps) -> None:
-        self._services = services
+    def __init__(self, shared: SharedParts, loads: LoadRegistry, look_ups: SessionLookUps) -> None:
+        self._services = shared.services
         self._loads = loads
         self._look_ups = look_ups
         self._queues: dict[str, _Queue] = {}
