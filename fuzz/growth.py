@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from acp_proxy.comparison.choose_past import choose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.text_builder import TextBuilder
+from acp_proxy.comparison.whose_past import choose_past
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Peer

@@ -25,10 +25,10 @@ from typing import Any, Self, assert_never
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_past import Rule, choose_past, make_decision
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
+from acp_proxy.comparison.whose_past import Rule, choose_past, make_decision
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import own_messages
@@ -699,7 +699,7 @@ class CoreConversation:
             is_archived = session in self.archived - self.changed_by_agent
             found = SessionLookedUp(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
-            found = replace(found, agent_has_only_part=stored.moved, agent_is_behind=stored.behind)
+            found = replace(found, is_handed_over=stored.moved, agent_is_behind=stored.behind)
             return replace(found, is_open_elsewhere=stored.open)
         return SessionLookedUp(id, is_deleted=stored.deleted, errno_name=stored.trouble)
 

@@ -28,22 +28,22 @@ class LateUpdates:
         *,
         withholds_replay: bool,
         may_show_past: bool = True,
-        agent_has_only_part: bool = False,
+        is_handed_over: bool = False,
         is_open_elsewhere: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer. With ``withholds_replay`` and ``may_show_past``,
         this ends its last message.
 
         ``withholds_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``may_show_past``: the client asked for the past. ``agent_has_only_part``: the agent's session began with a
-        handover, so it does not have the turns that follow in the transcript. ``is_open_elsewhere``: as for
+        ``may_show_past``: the client asked for the past. ``is_handed_over``: the agent's session began with a
+        handover, so it lacks turns of the transcript. ``is_open_elsewhere``: as for
         ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._withholds_replay = withholds_replay
         self._may_show_past = may_show_past
-        self._agent_has_only_part = agent_has_only_part
+        self._is_handed_over = is_handed_over
         self._is_open_elsewhere = is_open_elsewhere
         self._waiting_updates: list[SentUpdate] = []
         self._size = 0
@@ -126,7 +126,7 @@ class LateUpdates:
             return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
         # Other words than the transcript's answer, with known turns after it. If one of them follows, these were that
         # answer, which the client has seen in its own words; if nothing follows, they are new.
-        self._is_reworded = self._client_saw_past and place.is_before_known_turn and not self._agent_has_only_part
+        self._is_reworded = self._client_saw_past and place.is_before_known_turn and not self._is_handed_over
         if self._is_reworded:
             return []
         if self._client_saw_past and not was_new:

@@ -62,12 +62,14 @@ class Connection:
         self._end_reason: str | None = None
         """The text of errors, once the agent has ended."""
         shared = SharedParts(settings)
+        self._agreement = shared.agreement
         self._open_requests = shared.open_requests
         self._session_tracker = shared.session_tracker
         self._unnamed_agent_entries = shared.unnamed_agent_entries
         self._aliases = shared.aliases
         self._copy_ids = shared.copy_ids
         self._handovers = shared.handovers
+        self._uncopied_sessions = shared.uncopied_sessions
         # Requests to open a session.
         continuations = Continuations(shared)
         self._load_machine = LoadMachine(shared, continuations)
@@ -81,7 +83,7 @@ class Connection:
         self._agent_index = AgentIndex(shared, self._agent_list.agent_has)
         self._draft_methods = DraftMethods(shared, self._load_machine.end_opened_load, self._agent_list.agent_has)
         # All messages.
-        self._negotiation = Negotiation(shared, self._load_machine, continuations)
+        self._negotiation = Negotiation(shared, continuations)
         self._message_tracker = MessageTracker(shared, self._load_machine.loads.has_load_for_updates)
         self._client_requests = ClientRequests(
             shared,
@@ -92,7 +94,7 @@ class Connection:
             self._agent_index,
             self._agent_list,
         )
-        self._turn_ends = TurnEnds(shared, self._negotiation, self._message_tracker, self._load_machine, self._look_ups)
+        self._turn_ends = TurnEnds(shared, self._message_tracker, self._load_machine, self._look_ups)
         self._agent_answers = AgentAnswers(
             shared,
             self._negotiation,
@@ -108,7 +110,6 @@ class Connection:
             shared,
             self._message_tracker,
             self._load_machine,
-            self._load_starter.uncopied_sessions,
             self.waiting_messages,
         )
         """Lets lines pass without ``handle``."""
@@ -178,7 +179,7 @@ class Connection:
         # The entries of lines were filtered line by line, so this first one finds only those of other events.
         effects = self._unnamed_agent_entries.filter(effects)
         effects = self._draft_methods.have_titles_amended(effects)
-        effects = self._load_starter.uncopied_sessions.filter(effects)
+        effects = self._uncopied_sessions.filter(effects)
         return self._copy_ids.rewrite_effects(effects)
 
     def _handle_too_long_line(self, peer: Peer, beginning: bytes) -> list[Effect]:
@@ -301,7 +302,7 @@ class Connection:
                 return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
                 session_id = acp.session_id(params)
-                work_state = self._negotiation.dialect.read_work_state(acp.member(params, "update"))
+                work_state = self._agreement.dialect.read_work_state(acp.member(params, "update"))
                 if session_id is not None and work_state is not None:
                     return self._handle_work_state(session_id, work_state, line, message)
                 return self._handle_update(session_id, line, message)

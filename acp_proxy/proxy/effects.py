@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from acp_proxy.comparison.choose_past import Decision
+from acp_proxy.comparison.whose_past import Decision
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.transcript.rewinds import Point
 
@@ -312,10 +312,10 @@ class ChooseAndShowPast(Struct, frozen=True):
     """Compare them with the transcript, even if there are none."""
     decision: Decision | None = None
     """Whose past is shown, if that is decided already, whatever is compared."""
-    agent_has_only_part: bool = False
-    """The agent's session has only a part of this one, which was handed over to it."""
+    is_handed_over: bool = False
+    """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
     may_show_past: bool = True
-    """As for ``LoadPlan``."""
+    """The client may get the past."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""
     only_what_agent_lacks: bool = False

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from acp_proxy.comparison.choose_past import Decision
 from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.whose_past import Decision
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy.effects import AmendList
 
@@ -46,16 +46,17 @@ class SessionLookedUp(Struct, frozen=True):
     """The session is archived in the store, but not in the agent, as far as is known."""
     is_open_elsewhere: bool | None = None
     """Another process has the transcript open to append; None: not known."""
-    agent_has_only_part: bool = False
-    """The session was handed over before, or has turns of another machine, or is foreign."""
+    is_handed_over: bool = False
+    """The agent's own session has at most a part of this one: it was handed over before, or has turns of another
+    machine, or is another agent's."""
     alias: str | None = None
     """The agent's id, if it differs."""
     agent_is_behind: bool = False
     """The agent's session lacks turns of other machines. Not of a copy, which has none."""
-    agent_lacks_it: bool = False
+    agent_has_no_session: bool = False
     """It was copied from another agent, or comes from another machine, and this agent has no session for it yet."""
     is_uncopied: bool = False
-    """A copy that is not even made; it is with the first prompt. Then ``alias`` and ``is_open_elsewhere`` are None."""
+    """It is another agent's, and the first prompt makes its copy. ``alias`` and ``is_open_elsewhere`` are None."""
 
 
 class PastChosen(Struct, frozen=True):

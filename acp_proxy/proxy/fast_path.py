@@ -12,7 +12,6 @@ from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.waiting_messages import WaitingMessages
 from acp_proxy.proxy.message_tracker import MessageTracker
 from acp_proxy.proxy.shared_parts import SharedParts
-from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _UPDATE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message."""
@@ -41,9 +40,9 @@ class FastPath:
         shared: SharedParts,
         message_tracker: MessageTracker,
         load_machine: LoadMachine,
-        uncopied: UncopiedSessions,
         waiting_messages: WaitingMessages,
     ) -> None:
+        self._agreement = shared.agreement
         self._session_tracker = shared.session_tracker
         self._open_requests = shared.open_requests
         self._message_tracker = message_tracker
@@ -52,7 +51,7 @@ class FastPath:
         self._unnamed_agent_entries = shared.unnamed_agent_entries
         self._aliases = shared.aliases
         self._copy_ids = shared.copy_ids
-        self._uncopied = uncopied
+        self._uncopied = shared.uncopied_sessions
         self._waiting_messages = waiting_messages
         self.agent_has_ended = False
         """Set by ``Connection``: from then on, it answers each request."""
@@ -150,8 +149,8 @@ class FastPath:
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
-        if load_machine.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
-            self._parsed_if_contains += (load_machine.dialect.work_state_bytes,)
+        if self._agreement.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
+            self._parsed_if_contains += (self._agreement.dialect.work_state_bytes,)
         if load_machine.loads.has_load_for_updates(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (update_kinds.USER_BYTES,)
 

@@ -1,26 +1,24 @@
 """Decides with the answer to ``initialize`` what a connection speaks, what is recorded, and what acp-proxy serves."""
 
-from acp_proxy.protocol import jsonrpc, versions
+from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Peer, Response
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, SetProtocolVersion, Warn
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.lists import jetbrains_index
-from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.shared_parts import SharedParts
 
 
 class Negotiation:
-    """What the client and the agent have agreed on. ``dialect``: that of the version that they speak."""
+    """Brings about the ``Agreement`` of a connection."""
 
-    def __init__(self, shared: SharedParts, load_machine: LoadMachine, continuations: Continuations) -> None:
-        self.dialect = versions.V1
+    def __init__(self, shared: SharedParts, continuations: Continuations) -> None:
+        self._agreement = shared.agreement
         self._settings = shared.settings
         self._services = shared.services
         self._session_tracker = shared.session_tracker
         self._unnamed_agent_entries = shared.unnamed_agent_entries
-        self._load_machine = load_machine
         self._continuations = continuations
         self._initialize_params: object = None
         """The parameters of the client's ``initialize``."""
@@ -30,13 +28,14 @@ class Negotiation:
     def read_and_amend_client_line(self, line: bytes) -> tuple[bytes, Message]:
         """Read a client's line. Returns it, with recall's MCP server added if it opens a session, and its message as
         version 1 of the protocol would have it."""
-        message = self.dialect.read_as_v1(jsonrpc.read_message(line))
+        dialect = self._agreement.dialect
+        message = dialect.read_as_v1(jsonrpc.read_message(line))
         if (
             not self._recall
-            or (with_server := capabilities.with_recall_server(line, message, self._recall, self.dialect)) is line
+            or (with_server := capabilities.with_recall_server(line, message, self._recall, dialect)) is line
         ):
             return line, message
-        return with_server, self.dialect.read_as_v1(jsonrpc.read_message(with_server))
+        return with_server, dialect.read_as_v1(jsonrpc.read_message(with_server))
 
     def handle_initialize(self, params: object) -> None:
         self._initialize_params = params
@@ -48,7 +47,7 @@ class Negotiation:
         offer = capabilities.read_offer(message.result)
         services = self._services
         services.served_by_agent, services.supports_directories = offer.served_by_agent, offer.supports_directories
-        self._load_machine.accepted_content = offer.accepted_content
+        self._agreement.accepted_content = offer.accepted_content
         services.is_ready = services.fills_titles = False
         services.agent_index_capabilities = frozenset()
         self._recall = ()
@@ -75,7 +74,7 @@ class Negotiation:
         services.agent_index_capabilities = jetbrains_index.find_index_capabilities(
             self._initialize_params, message.result
         )
-        self._load_machine.sends_titles = capabilities.LIST in services.served_here
+        self._agreement.sends_titles = capabilities.LIST in services.served_here
         self._continuations.are_listed = capabilities.LIST in offer.served_by_agent
         fills_agents_list = (
             services.may_serve and offer.dialect.fills_titles and services.modes.list != capabilities.AGENT
@@ -85,11 +84,8 @@ class Negotiation:
 
     def _set_dialect(self, dialect: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
-        previous, self.dialect = self.dialect, dialect
-        self._load_machine.client_update_kinds, self._load_machine.dialect = (
-            dialect.find_allowed_kinds(self._initialize_params),
-            dialect,
-        )
+        previous, self._agreement.dialect = self._agreement.dialect, dialect
+        self._agreement.client_update_kinds = dialect.find_allowed_kinds(self._initialize_params)
         return [SetProtocolVersion(dialect.version)] if dialect is not previous else []
 
     def _stand_aside(self, line: bytes, reason: str) -> list[Effect]:

@@ -1,13 +1,13 @@
 """Keeps track of each session, and returns what is to be recorded of it. Does not decide where lines go.
 
-Each ``track_…`` method takes note of something that has happened, and returns its entries: effects that ``recording``
-performs. ``message_tracker`` says what each message means for its session. docs/transcript-format.md says what is
-recorded.
+Each ``track_…`` method takes note of something that has happened, and returns the effects for the transcript, which
+``recording/`` performs. ``message_tracker`` says what each message means for its session. docs/transcript-format.md
+says what is recorded.
 """
 
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.comparison.choose_past import Decision, WhosePast
+from acp_proxy.comparison.whose_past import Decision, WhosePast
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId, Response
 from acp_proxy.proxy.effects import (
@@ -31,7 +31,8 @@ EARLY_LIMIT = 1024 * 1024
 
 
 class SessionTracker:
-    """Tracks a connection's sessions, and returns their entries. Without ``is_recording`` it does neither."""
+    """Tracks a connection's sessions, and returns the effects for their transcripts. Without ``is_recording`` it does
+    neither."""
 
     def __init__(self, *, is_recording: bool) -> None:
         self.is_recording = is_recording
@@ -159,7 +160,7 @@ class SessionTracker:
     def track_update(
         self, session_id: str, raw: bytes, update: object, *, session_may_be_new: bool
     ) -> list[TranscriptEffect]:
-        """The entry of an update. ``session_may_be_new``: an open request may be what opens this session, so its
+        """The effects of an update. ``session_may_be_new``: an open request may be what opens this session, so its
         updates wait for the answer."""
         if not self.is_recording:
             return []
@@ -179,7 +180,8 @@ class SessionTracker:
     def track_prompt(
         self, session_id: str, raw: bytes, blocks: object, id: RequestId | None = None
     ) -> list[TranscriptEffect]:
-        """The entry of a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
+        """The effects of a prompt, which begins a turn and revives a deleted session. ``blocks``: its content
+        blocks."""
         if not self.is_recording:
             return []
         begin_effects = self._begin(session_id)
@@ -192,18 +194,18 @@ class SessionTracker:
         return [*begin_effects, BeginTurn(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
 
     def track_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
-        """The entry of the user's words into a turn, which the agent has just taken."""
+        """The effects of the user's words into a turn, which the agent has just taken."""
         if not self.is_recording or self.sessions.is_deleted(session_id):
             return []
         effects = [*self._begin(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
         return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
 
     def track_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
-        """The entry of the agent's answer to a prompt, which ends the turn."""
+        """The effects of the agent's answer to a prompt, which ends the turn."""
         return self._end_turn(session_id, [RecordMessage(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
 
     def track_accepted_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
-        """The entry of the agent's answer to a prompt that does not end its turn."""
+        """The effects of the agent's answer to a prompt that does not end its turn."""
         entries = self.track_message(session_id, Peer.AGENT, raw, acp.PROMPT)
         is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
         return [*entries, *self._make_turn_end(session_id)] if is_over else entries
@@ -228,7 +230,7 @@ class SessionTracker:
     def track_message(
         self, session_id: str | None, peer: Peer, raw: bytes, answered_method: str | None = None
     ) -> list[TranscriptEffect]:
-        """The entry of any other message, if its session is recorded. ``answered_method``: the method that a response
+        """The effects of any other message, if its session is recorded. ``answered_method``: the method that a response
         answers."""
         if session_id is None or session_id not in self.sessions or self.sessions[session_id].is_deleted:
             return []

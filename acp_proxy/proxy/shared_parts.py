@@ -1,11 +1,27 @@
 """The parts of a connection that its other parts are built on."""
 
+from acp_proxy.protocol import versions
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Services, Settings
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_tracker import SessionTracker
+from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
+
+
+class Agreement:
+    """What the client and the agent have agreed on. Only ``Negotiation`` changes it."""
+
+    def __init__(self) -> None:
+        self.dialect = versions.V1
+        """That of the version of the protocol that they speak."""
+        self.client_update_kinds: frozenset[str] = frozenset()
+        """The optional kinds of updates that the client understands."""
+        self.accepted_content: frozenset[str] = frozenset()
+        """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
+        self.sends_titles = True
+        """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
 
 
 class SharedParts:
@@ -13,6 +29,7 @@ class SharedParts:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.agreement = Agreement()
         self.open_requests = OpenRequests()
         self.session_tracker = SessionTracker(is_recording=settings.records)
         self.services = Services(settings.modes, may_serve=settings.records and settings.serves)
@@ -20,3 +37,4 @@ class SharedParts:
         self.aliases = Aliases()
         self.copy_ids = CopyIds()
         self.handovers = Handovers()
+        self.uncopied_sessions = UncopiedSessions()

@@ -10,7 +10,6 @@ from acp_proxy.proxy import capabilities, own_messages
 from acp_proxy.proxy.effects import Effect, EndTurn
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.message_tracker import MessageTracker
-from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest
 from acp_proxy.proxy.session_look_ups import SessionLookUps
 from acp_proxy.proxy.shared_parts import SharedParts
@@ -23,12 +22,11 @@ class TurnEnds:
     def __init__(
         self,
         shared: SharedParts,
-        negotiation: Negotiation,
         message_tracker: MessageTracker,
         load_machine: LoadMachine,
         look_ups: SessionLookUps,
     ) -> None:
-        self._negotiation = negotiation
+        self._agreement = shared.agreement
         self._services = shared.services
         self._open_requests = shared.open_requests
         self._session_tracker = shared.session_tracker
@@ -43,7 +41,7 @@ class TurnEnds:
     ) -> list[Effect]:
         """The agent's answer to a prompt, which follows the turn's updates."""
         id = open_request.request.id
-        if self._negotiation.dialect.is_acceptance(message):
+        if self._agreement.dialect.is_acceptance(message):
             return self._handle_acceptance(session_id, id, line, message)
         refused_prompt = self._handovers.take_prompt_to_resend(session_id, id, message.error)
         is_being_opened = self._load_machine.loads.is_being_opened(session_id)

@@ -59,7 +59,7 @@ class TranscriptFiles:
         fsyncs_each_write: bool,
     ) -> None:
         """``sessions``: the recorded ones by id. ``find_agent_folder``: returns the agent's folder. Raises OSError.
-        ``mask``: as for ``Recorder``."""
+        ``mask``: takes entries and returns them with secrets masked."""
         self._sessions = sessions
         self.ids_to_mark: set[str] = set()
         """The sessions that may need another mark for the index."""

@@ -32,16 +32,17 @@ class LoadPerformer:
         options: ShowOptions,
         deciding_lock: threading.Lock,
         decide_locked: Callable[[Event], list[RelayEffect]],
-        try_end: Callable[[PastChosen], bool],
+        try_decide: Callable[[PastChosen], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """``decide_locked``: called with ``deciding_lock`` held. ``try_end``: as for ``PastThread``."""
+        """``decide_locked``: called with ``deciding_lock`` held. ``try_decide``: returns
+        False if updates arrived that must be compared first."""
         self._recorder = recorder
         self._client_output = client_output
         self._options = options
         self._deciding_lock = deciding_lock
         self._decide_locked = decide_locked
-        self._try_end = try_end
+        self._try_decide = try_decide
         self._warn = warn
         self._threads: dict[RequestId, PastThread] = {}
         """By the load's request."""
@@ -55,7 +56,7 @@ class LoadPerformer:
         """Look a session up, and fix what of it can be shown: what is recorded up to now.
 
         Returns the effects of what was found, or what was found if there is no transcript: that must be decided on.
-        ``find_missing_reason``: as for ``look_up_session``.
+        ``find_missing_reason``: returns why a session without a transcript should have one, or None.
         """
         from acp_proxy.run.past_thread import PastThread
 
@@ -75,7 +76,7 @@ class LoadPerformer:
                 transcript,
                 self._options,
                 self._client_output,
-                self._try_end,
+                self._try_decide,
                 self._warn,
                 run_id=recorder.run_id,
                 mask=recorder.mask,

@@ -61,12 +61,12 @@ class OpenedTranscript:
             request_id, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived
         )
         if self.is_uncopied:
-            return replace(session, agent_has_only_part=True, agent_lacks_it=True, is_uncopied=True)
+            return replace(session, is_handed_over=True, agent_has_no_session=True, is_uncopied=True)
         return replace(
             session,
             alias=agent_session.alias,
-            agent_has_only_part=agent_session.was_handed_over,
-            agent_lacks_it=agent_session.is_missing,
+            is_handed_over=agent_session.was_handed_over,
+            agent_has_no_session=agent_session.is_missing,
             agent_is_behind=agent_session.is_behind,
             is_open_elsewhere=self.is_open_elsewhere,
         )

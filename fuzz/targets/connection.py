@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.whose_past import Rule
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy.capabilities import Mode, Modes

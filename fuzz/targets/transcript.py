@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import convert, to_builtins
 
-from acp_proxy.comparison.choose_past import choose_past
+from acp_proxy.comparison.whose_past import choose_past
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.run.compare_replay import compare_replay

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from acp_proxy.comparison import choose_past as decided
-from acp_proxy.comparison.choose_past import Decision
+from acp_proxy.comparison import whose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import TranscriptText
+from acp_proxy.comparison.whose_past import Decision
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry, NoteType
@@ -118,7 +118,7 @@ def choose_past(comparison: Comparison | None, **known: Any) -> Decision:
     """The decision once the agent has answered; None: nothing is compared. ``known``: what else is."""
     if comparison is not None:
         comparison.end_message()
-    return decided.choose_past(comparison, **known)
+    return whose_past.choose_past(comparison, **known)
 
 
 def list_new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:

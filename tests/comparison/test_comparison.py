@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.comparison import letter_search
-from acp_proxy.comparison.choose_past import Rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import merge_spans
 from acp_proxy.comparison.text_builder import TextBuilder
+from acp_proxy.comparison.whose_past import Rule
 from tests.comparison.short_forms import (
     Update,
     agent,

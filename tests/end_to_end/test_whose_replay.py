@@ -109,7 +109,7 @@ LOSSY: dict[str, Steps] = {
         user("mend"), user("it"), user("and  the\nother?"), say("I have"), say("mended it. All "), say("is\twell.")
     ],
 }  # fmt: skip
-"""One of each kind; ``tests/comparison/test_choose_past.py`` has more."""
+"""One of each kind; ``tests/comparison/test_whose_past.py`` has more."""
 
 
 @pytest.mark.parametrize("lossy", LOSSY)

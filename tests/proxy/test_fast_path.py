@@ -181,7 +181,7 @@ def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> No
 
 def test_nothing_of_another_agents_session_passes_before_it_is_prompted() -> None:
     talk = talking()
-    talk.core._load_starter.uncopied_sessions.add("s")
+    talk.core._uncopied_sessions.add("s")
     assert talk.core.fast_path.try_admit_updates(SAID) is None
     talk.client.say(prompt(7, "s"))
     assert talk.core.fast_path.try_admit_updates(SAID) == "s"

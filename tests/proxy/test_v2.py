@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
 from acp_proxy.proxy.effects import AddAlias, BeginTurn, ChooseAndShowPast, EndTurn, RecordNote, SetProtocolVersion

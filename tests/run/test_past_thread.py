@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ChooseAndShowPast
 from acp_proxy.proxy.events import PastChosen
@@ -233,9 +233,7 @@ def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(pa
     handover = transcript_lines.note(file_format.NoteType.OPENED, method="session/load", anew=True)
     lines = [*turn, transcript_lines.answer(), handover, *turn, transcript_lines.answer()]
     as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
-    wanted = replace(
-        WANTED, decision=Decision(WhosePast.TRANSCRIPT, rule), agent_has_only_part=True, protocol_version=2
-    )
+    wanted = replace(WANTED, decision=Decision(WhosePast.TRANSCRIPT, rule), is_handed_over=True, protocol_version=2)
     heard, _ = show(path, as_v2, "full", wanted)
     updates = [json.loads(line)["params"]["update"] for line in heard]
     ids = [update["messageId"] for update in updates if update["sessionUpdate"].startswith("agent_message")]
@@ -253,7 +251,7 @@ def test_a_session_that_only_catches_up_keeps_its_ids_in_version_2(
     wanted = replace(
         WANTED,
         decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
-        agent_has_only_part=True,
+        is_handed_over=True,
         makes_handover_record=True,
         only_what_agent_lacks=only_what_agent_lacks,
         protocol_version=2,

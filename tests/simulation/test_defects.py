@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison import choose_past
+from acp_proxy.comparison import whose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
@@ -72,7 +72,7 @@ def _believe_notes_anywhere(patch: Patch) -> None:
 
 def _copy_the_whole_parent(patch: Patch) -> None:
     patch.setattr("acp_proxy.proxy.session_tracker.parse_fork_point", lambda params: None)
-    patch.setattr(choose_past, "_was_forked_before", lambda past, lost: False)
+    patch.setattr(whose_past, "_was_forked_before", lambda past, lost: False)
 
 
 def _ignore_rewinds(patch: Patch) -> None:
@@ -127,7 +127,7 @@ def _leave_cut_turns_as_they_are(patch: Patch) -> None:
 
 
 def _let_a_turn_made_elsewhere_explain_any_gap(patch: Patch) -> None:
-    patch.setattr(choose_past, "_were_taken_back_elsewhere", lambda comparison, missing: bool(missing))
+    patch.setattr(whose_past, "_were_taken_back_elsewhere", lambda comparison, missing: bool(missing))
 
 
 def _list_the_sessions_of_handovers(patch: Patch) -> None:
@@ -203,7 +203,7 @@ def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
 
 
 def _believe_the_transcript(patch: Patch) -> None:
-    patch.setattr(choose_past, "_find_rule_by_comparison", lambda comparison, **_: choose_past.Rule.LESS)
+    patch.setattr(whose_past, "_find_rule_by_comparison", lambda comparison, **_: whose_past.Rule.LESS)
 
 
 def _show_nothing_but_the_transcript(patch: Patch) -> None:
@@ -212,7 +212,7 @@ def _show_nothing_but_the_transcript(patch: Patch) -> None:
 
 
 def _explain_nothing_by_later_commands(patch: Patch) -> None:
-    patch.setattr(choose_past, "_was_unanswered_taken_back", lambda comparison, spans, turn: False)
+    patch.setattr(whose_past, "_was_unanswered_taken_back", lambda comparison, spans, turn: False)
 
 
 @pytest.mark.parametrize(

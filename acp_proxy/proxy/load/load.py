@@ -9,8 +9,8 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
   load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
 
 ``Continuations`` changes nothing; it only names the event that the answer to a new session is. One exception to the
-table: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many, and one whose request id the client
-uses again. Such a load never reaches ``OVER``.
+table: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many and it holds no lines back, and one
+whose request id the client uses again. Such a load never reaches ``OVER``.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
 it is, and what else has happened to it.
@@ -18,8 +18,8 @@ it is, and what else has happened to it.
 ``load_plan`` decides before how a load is served, and ``load_registry`` finds it.
 """
 
-from acp_proxy.comparison.choose_past import Rule, WhosePast, make_decision
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
+from acp_proxy.comparison.whose_past import Rule, WhosePast, make_decision
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
@@ -47,7 +47,7 @@ class Load:
         *,
         has_transcript: bool,
         is_open_elsewhere: bool | None = None,
-        agent_has_only_part: bool = False,
+        is_handed_over: bool = False,
         client_has_answer: bool = False,
         earlier_id: str | None = None,
         refused_prompt: tuple[Request, bytes] | None = None,
@@ -55,7 +55,7 @@ class Load:
         """``has_transcript``: the store has a transcript of the session, or, if it was not looked up, may have one.
         ``is_open_elsewhere``: another process had it open to append when it was looked up; None: not known, or this
         one records it.
-        ``agent_has_only_part``: the agent's session has only a part of this one already before this load.
+        ``is_handed_over``: as for ``SessionLookedUp``, when the load begins.
         ``client_has_answer``: the client has its answer already. ``earlier_id``: the id by which this process's agent
         had the session last, if it is asked for another one. ``refused_prompt``: the prompt for which this opens a new
         session, and the line of the agent's refusal."""
@@ -63,7 +63,7 @@ class Load:
         self.session_id = session_id
         self.plan = plan
         self.is_open_elsewhere = is_open_elsewhere
-        self.agent_has_only_part = agent_has_only_part
+        self.is_handed_over = is_handed_over
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
         self.can_compare = has_transcript

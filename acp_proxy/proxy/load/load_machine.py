@@ -8,12 +8,12 @@ beginning of ``load``.
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_past import Rule, WhosePast, make_decision
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
-from acp_proxy.protocol import acp, json_splice, jsonrpc, versions
+from acp_proxy.comparison.whose_past import Rule, WhosePast, make_decision
+from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import (
@@ -54,15 +54,7 @@ class LoadMachine:
     """Moves the loads of one connection through their states."""
 
     def __init__(self, shared: SharedParts, continuations: Continuations) -> None:
-        # ``Negotiation`` sets these four.
-        self.sends_titles = True
-        """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
-        self.client_update_kinds: frozenset[str] = frozenset()
-        """The optional kinds of updates that the client understands."""
-        self.accepted_content: frozenset[str] = frozenset()
-        """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
-        self.dialect = versions.V1
-        """The connection's version of the protocol."""
+        self._agreement = shared.agreement
         self.loads = LoadRegistry()
         self.limits = LoadLimits(self.loads)
         self.line_handler = LoadLineHandler(
@@ -158,7 +150,7 @@ class LoadMachine:
         load.answer_line = jsonrpc.encode_result(
             load.request.id, self._session_tracker.sessions.find_opening_answer(load.session_id)
         )
-        if (busy := self.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
+        if (busy := self._agreement.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
             load.lines.before_answer.add(busy, None)
         return self._choose_and_show_past(load)
 
@@ -218,7 +210,7 @@ class LoadMachine:
                 other.lines.other_replays.agent_answered_other_load = True
         if not load.plan.passes_at_once:
             load.answer_line = _replace_null_result(load.answer_line, message)
-        if self.dialect.state_precedes_answer:
+        if self._agreement.dialect.state_precedes_answer:
             load.lines.before_answer.replace(load.lines.before_answer.take() + load.lines.after_answer.take())
         load.result = message.result
         return effects + self._apply_event(load, LoadEvent.AGREED)
@@ -257,7 +249,7 @@ class LoadMachine:
 
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
-        load.opens_new_session = load.agent_has_only_part = True
+        load.opens_new_session = load.is_handed_over = True
         _set_decision(load, Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
@@ -269,7 +261,7 @@ class LoadMachine:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
         new_session = self._continuations.judge_new_session_answer(load, line, message)
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
-        idle = self.dialect.encode_work_state(load.session_id, is_busy=False)
+        idle = self._agreement.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
             load.lines.before_answer.add(idle, None)
         load.result = message.result
@@ -295,15 +287,15 @@ class LoadMachine:
                 tuple(load.lines.replay.items),
                 load.needs_comparison,
                 load.decision,
-                load.agent_has_only_part,
+                load.is_handed_over,
                 may_show_past=load.plan.may_show_past,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
-                sends_title=self.sends_titles,
-                client_update_kinds=self.client_update_kinds,
-                protocol_version=self.dialect.version,
-                accepted_content=self.accepted_content if gives_handover_record else frozenset(),
+                sends_title=self._agreement.sends_titles,
+                client_update_kinds=self._agreement.client_update_kinds,
+                protocol_version=self._agreement.dialect.version,
+                accepted_content=self._agreement.accepted_content if gives_handover_record else frozenset(),
             )
         ]
 
@@ -379,7 +371,7 @@ class LoadMachine:
             comparison,
             withholds_replay=load.withholds_replay,
             may_show_past=load.plan.may_show_past,
-            agent_has_only_part=load.agent_has_only_part,
+            is_handed_over=load.is_handed_over,
             is_open_elsewhere=load.is_open_elsewhere,
         )
         load.compared_replay = ComparedReplay(

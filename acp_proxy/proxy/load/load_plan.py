@@ -15,7 +15,7 @@ import enum
 
 from msgspec import Struct
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.whose_past import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, HandoverMode, Modes
@@ -67,7 +67,7 @@ RESEND_PLAN = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, may_show_past=False)
 
 def plan_passing(method: str, *, keeps_client_id: bool = True) -> LoadPlan:
     """The plan for a request that passes as it is, since acp-proxy does not serve it, or too many are open.
-    ``keeps_client_id``: as for ``LoadPlan``."""
+    ``keeps_client_id``: if the agent answers with another session id, the client keeps its own."""
     return LoadPlan(method, rule=Rule.PASSES, keeps_client_id=keeps_client_id)
 
 
@@ -79,8 +79,12 @@ def plan_load(
     ``method``: ``session/load`` or ``session/resume``. ``served_by_agent``: what the agent serves
     itself. ``is_in_turn``: a turn of the session is under way.
     """
-    handover_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
-    if session.agent_lacks_it and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
+    handover_rule = Rule.HANDED_OVER if session.is_handed_over else None
+    if (
+        session.agent_has_no_session
+        and not is_in_turn
+        and (modes.load if method == acp.LOAD else modes.resume) != AGENT
+    ):
         new_session_plan = LoadPlan(
             acp.NEW, rule=Rule.HANDED_OVER, may_show_past=method == acp.LOAD, handover_mode=ALWAYS
         )
@@ -123,9 +127,9 @@ def _plan_session_load(
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
     # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a
     # resume, nobody could tell from the turn.
-    lacks_replay = session.agent_has_only_part or not can_load
+    lacks_replay = session.is_handed_over or not can_load
     if is_in_turn and lacks_replay and session.has_transcript and session.errno_name is None:
-        return LoadPlan(None, rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
+        return LoadPlan(None, rule=Rule.HANDED_OVER if session.is_handed_over else Rule.IN_TURN)
     if can_load:
         if is_in_turn or session.errno_name is not None or not session.has_transcript:
             return LoadPlan(

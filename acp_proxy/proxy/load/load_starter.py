@@ -14,7 +14,6 @@ from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import RESEND_PLAN, LoadPlan, Refusal, plan_load, plan_passing
 from acp_proxy.proxy.shared_parts import SharedParts
-from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 
 class LoadStarter:
@@ -28,7 +27,7 @@ class LoadStarter:
         self._continuations = continuations
         self._handovers = shared.handovers
         self._aliases = shared.aliases
-        self.uncopied_sessions = UncopiedSessions()
+        self._uncopied_sessions = shared.uncopied_sessions
 
     def begin_passing_load(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume for which acp-proxy serves nothing. What the agent sends passes, and is compared anyway.
@@ -59,11 +58,11 @@ class LoadStarter:
 
     def _expect_handover_record(self, session_id: str, session: SessionLookedUp) -> SessionLookedUp:
         """Expect the handover record in the replay, if the session was handed over. Returns it with that known."""
-        if session.agent_has_only_part and not session.agent_lacks_it:
+        if session.is_handed_over and not session.agent_has_no_session:
             is_ours_no_more = session.alias is not None and self._aliases.find_our_id(session.alias) is None
             self._handovers.expect_handover_record(session_id, handed_over_again=is_ours_no_more)
         awaits_record = self._handovers.awaits_handover_record(session_id)
-        return replace(session, agent_has_only_part=True) if awaits_record else session
+        return replace(session, is_handed_over=True) if awaits_record else session
 
     def _plan(self, request: Request, session_id: str, session: SessionLookedUp) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
@@ -87,7 +86,7 @@ class LoadStarter:
         # An agent that is not asked goes on with its turn in the session that it has open.
         alias_effects = self.use_alias(session_id, session) if plan.agent_method is not None else []
         if session.is_uncopied:
-            self.uncopied_sessions.add(session_id)
+            self._uncopied_sessions.add(session_id)
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
         is_open_elsewhere = (
             None if self._session_tracker.sessions.is_recorded(session_id) else session.is_open_elsewhere
@@ -98,7 +97,7 @@ class LoadStarter:
             plan,
             has_transcript=session.has_transcript,
             is_open_elsewhere=is_open_elsewhere,
-            agent_has_only_part=session.agent_has_only_part,
+            is_handed_over=session.is_handed_over,
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )
         return [*alias_effects, *close_effects, *self._begin_load(line, load)]

@@ -28,8 +28,8 @@ client may prompt at any time, so a turn may be under way in any state (``Tracke
 The first state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and
 ``OVERTAKEN`` (``LoadMachine.handle_agents_answer``, ``LoadMachine.handle_new_session_answer``); ``LoadLineHandler``
 brings ``CANNOT_WAIT``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and each other event has a method of its
-name. What is opened ends with ``MUST_END`` or ``DROPPED``, by ``LoadMachine.end_opened_load``,
-``LoadMachine.delete_session`` or the next load of the session.
+name. What is opened may end before its first turn has, with ``MUST_END`` or ``DROPPED``, by
+``LoadMachine.end_opened_load``, ``LoadMachine.delete_session`` or the next load of the session.
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
@@ -53,7 +53,7 @@ class LoadState(enum.Enum):
     HOLDING_REPLAY = "the agent was asked; what it sends is held"
     PASSING = "the agent was asked; what it sends goes to a client that may see the past, and is compared later"
     PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
-    PASSING_ABANDONED = "cancelled; the agent has answered a later request, and sends nothing for this one"
+    PASSING_ABANDONED = "cancelled; the agent has answered a later request, so nothing is expected for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
     ABANDONED = (
@@ -284,7 +284,7 @@ STATES: dict[LoadState, StateDefinition] = {
 OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
-"""States of cancelled requests for which the agent sends nothing any more."""
+"""States of cancelled requests for which nothing of the agent is expected any more; a late answer still counts."""
 AWAITING_PAST_STATES = frozenset({LoadState.AWAITING_PAST, LoadState.CANCELLING_AGREED})
 """States in which the thread of ``run`` chooses the past, or sends the transcript."""
 UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.comparison.choose_past import Rule, choose_past, find_rule_by_number
 from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.whose_past import Rule, choose_past, find_rule_by_number
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.compare_replay import compare_replay

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.proxy.effects import (
@@ -58,7 +58,7 @@ from tests.conversation import (
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
 SHOW_HANDED_OVER = ChooseAndShowPast(
-    ONE, decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER), agent_has_only_part=True, makes_handover_record=True
+    ONE, decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER), is_handed_over=True, makes_handover_record=True
 )
 HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> über “all” of it\n\n{END}\n"
 BEGINNING, NEXT = HANDOVER_RECORD[:6], HANDOVER_RECORD[6:10]
@@ -505,7 +505,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     wanted = ChooseAndShowPast(
         make_request_id(2),
         decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
-        agent_has_only_part=True,
+        is_handed_over=True,
         may_show_past=False,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
@@ -854,7 +854,7 @@ def hand_over_with_image() -> CoreConversation:
     wanted = ChooseAndShowPast(
         ONE,
         decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
-        agent_has_only_part=True,
+        is_handed_over=True,
         makes_handover_record=True,
         accepted_content=frozenset({"image"}),
     )

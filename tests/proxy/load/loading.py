@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.whose_past import Rule
 from acp_proxy.proxy.effects import BeginTranscript, RecordMessage, RecordNote
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType

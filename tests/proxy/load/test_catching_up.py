@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
 from acp_proxy.proxy.effects import ChooseAndShowPast, RecordNote
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.handover_record_text import END, LACKING

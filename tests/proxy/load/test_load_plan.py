@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.whose_past import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy.capabilities import LOAD, RESUME, HandoverMode, Mode, Modes
 from acp_proxy.proxy.events import SessionLookedUp
@@ -63,7 +63,7 @@ def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
-@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, agent_has_only_part=True), UNKNOWN, UNREADABLE])
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, is_handed_over=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("served_by_agent", EVERY_OFFER)
 def test_a_load_left_to_the_agent_passes(
     served_by_agent: tuple[str, ...], found: SessionLookedUp, handover: HandoverMode
@@ -107,10 +107,9 @@ def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
     served_by_agent: tuple[str, ...], found: SessionLookedUp
 ) -> None:
     shown = LoadPlan(None, rule=Rule.HANDED_OVER)
-    assert make_plan(served_by_agent, replace(found, agent_has_only_part=True), is_in_turn=True) == shown
+    assert make_plan(served_by_agent, replace(found, is_handed_over=True), is_in_turn=True) == shown
     assert (
-        make_plan(served_by_agent, replace(found, agent_has_only_part=True), Modes(load="agent"), is_in_turn=True)
-        == PASSED
+        make_plan(served_by_agent, replace(found, is_handed_over=True), Modes(load="agent"), is_in_turn=True) == PASSED
     )
 
 
@@ -139,7 +138,7 @@ def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
 def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionLookedUp) -> None:
-    moved = replace(stored, agent_has_only_part=True)
+    moved = replace(stored, is_handed_over=True)
     assert make_plan(LOADS, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
     assert make_plan(BOTH, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
     assert make_plan(RESUMES, moved) == replace(HISTORY, rule=Rule.HANDED_OVER)
@@ -164,7 +163,7 @@ def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
         assert make_plan(served_by_agent, found, Modes(resume=resume), acp.RESUME) == expected
 
 
-COPY = replace(COMPLETE, agent_has_only_part=True, agent_lacks_it=True)
+COPY = replace(COMPLETE, is_handed_over=True, agent_has_no_session=True)
 
 
 @pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
@@ -176,7 +175,7 @@ def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offe
     assert make_plan(served_by_agent, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
-BEHIND = replace(COMPLETE, agent_has_only_part=True, agent_is_behind=True)
+BEHIND = replace(COMPLETE, is_handed_over=True, agent_is_behind=True)
 
 
 @pytest.mark.parametrize(("served_by_agent", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])

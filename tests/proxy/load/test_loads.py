@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.whose_past import Rule
 from acp_proxy.proxy.capabilities import AGENT, NEVER, Modes
 from acp_proxy.proxy.effects import ChooseAndShowPast, LookUpSession, RecordNote
 from tests.conversation import (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.whose_past import Rule
 from acp_proxy.proxy.effects import (
     ChooseAndShowPast,
     CloseTranscript,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
 from acp_proxy.proxy.effects import BeginTurn, ChooseAndShowPast, EndTurn, ReserveOutput, StopShowingPast
 from acp_proxy.proxy.events import PastChosen
 from tests.conversation import (

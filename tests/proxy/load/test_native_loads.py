@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.effects import (
@@ -328,7 +328,7 @@ def test_that_a_session_was_handed_over_is_known_also_if_an_option_decides_whose
     talk = loading(SimulatedSession(says=PAST, moved=True), Modes(load=STORE))
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.decision, wanted.agent_has_only_part) == (
+    assert (wanted.decision, wanted.is_handed_over) == (
         Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
         True,
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Rule
+from acp_proxy.comparison.whose_past import Rule
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import AGENT, Modes
 from acp_proxy.proxy.effects import CompareUnsettled, DecideWaiting, Forward, LookUpSession, RelayEffect

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_past import Decision, Rule, WhosePast, find_rule_by_number, make_decision
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, find_rule_by_number, make_decision
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, ReplayForm, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry
