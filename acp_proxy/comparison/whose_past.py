@@ -2,10 +2,10 @@
 known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-- ``choose_past`` finds the rule from what was compared. Rules that hold without that are in ``LoadPlan.rule``, or
-  ``LoadMachine`` finds them when something happens.
+- A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
+  (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result, and everybody asks that. If a rule holds without a comparison, it is there before
+- ``Load.decision`` has the result, and everybody asks that. If a rule was found in ``proxy/load``, it is there before
   anything is compared, so that a held replay may be dropped.
 """
 
@@ -38,7 +38,7 @@ class Rule(enum.Enum):
     no transcript notes it.
     """
 
-    # Found by the plan of a load, or when something happens to it, such as that what was sent cannot be taken back.
+    # Found in ``proxy/load``, by a plan or when something happens, such as that what was sent cannot be taken back.
     # What the agent sends may be compared all the same, since some of it may be new. A cancel counts also if a
     # comparison has ended meanwhile.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
@@ -47,8 +47,8 @@ class Rule(enum.Enum):
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
-    # Found by ``choose_past``, after the agent's answer: by the comparison, or because there is none. The first one
-    # also if the comparison was given up, since nobody waits for it any more.
+    # Found by ``choose_past``, after the agent's answer. The first one also if the comparison was given up, since
+    # nobody waits for it any more.
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
     NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")
@@ -59,7 +59,7 @@ class Rule(enum.Enum):
 
     def __init__(self, number: int | None, choice: WhosePast, reason: str) -> None:
         self.number = number
-        self.whose_past = choice
+        self.past_if_wanted = choice
         self.reason = reason
 
 
@@ -81,7 +81,7 @@ def make_decision(rule: Rule, *, may_show_past: bool) -> Decision:
     ``may_show_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves; True for
     one that passes, whose client gets what the agent sends.
     """
-    return Decision(rule.whose_past if may_show_past else WhosePast.NOTHING, rule)
+    return Decision(rule.past_if_wanted if may_show_past else WhosePast.NOTHING, rule)
 
 
 def choose_past(
@@ -93,7 +93,7 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Only for a load of which no rule is known without a comparison. ``comparison``: of the agent's replay, whose last
+    Only for a load of which no rule was found before. ``comparison``: of the agent's replay, whose last
     message was ended; None if the agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if
     ``comparison_failed``: the transcript could not be read, or the comparison was given up. ``may_show_past``: as for
     ``make_decision``. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.

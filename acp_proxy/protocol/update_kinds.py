@@ -70,7 +70,8 @@ class ComparedBy(enum.Enum):
     EQUAL = enum.auto()
     """The whole update."""
     TAKES_BACK = enum.auto()
-    """The whole update; and it explains why the agent lacks what came before it. State of this kind only explains."""
+    """The whole update; and it explains why the agent lacks what came before it. If a kind is state, it is not
+    compared, and only explains."""
     WHAT_FOLLOWS = enum.auto()
     """Nothing of its own: what the agent sends next decides. For a new kind of conversation that says nothing about
     what was said or done, such as a plan."""

@@ -33,7 +33,7 @@ class AgentAnswers:
         agent_list: AgentList,
         turn_ends: TurnEnds,
     ) -> None:
-        self._agreement = shared.agreement
+        self._negotiated = shared.negotiated
         self._negotiation = negotiation
         self._services = shared.services
         self._open_requests = shared.open_requests
@@ -81,7 +81,7 @@ class AgentAnswers:
             case acp.LIST if is_recording and has_succeeded and self._services.amends_agents_list:
                 return [*effects, self._agent_list.handle_page(line, request, message.result)]
             case acp.STEERING if session_id is not None and acp.is_steered(message.result):
-                if self._agreement.dialect is versions.V1:  # in version 2, the agent repeats what it takes
+                if self._negotiated.dialect is versions.V1:  # in version 2, the agent repeats what it takes
                     effects += self._session_tracker.track_steering(session_id, request.raw)
             case acp.DELETE if is_recording and has_succeeded and session_id is not None:
                 effects += self._load_machine.delete_session(session_id)

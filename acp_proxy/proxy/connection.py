@@ -62,7 +62,7 @@ class Connection:
         self._end_reason: str | None = None
         """The text of errors, once the agent has ended."""
         shared = SharedParts(settings)
-        self._agreement = shared.agreement
+        self._negotiated = shared.negotiated
         self._open_requests = shared.open_requests
         self._session_tracker = shared.session_tracker
         self._unnamed_agent_entries = shared.unnamed_agent_entries
@@ -161,7 +161,7 @@ class Connection:
         if self._end_reason is not None:
             # What was decided in several steps may only now wait for an answer that nobody else gives.
             effects += self._handle_agent_end(self._end_reason) if not isinstance(event, AgentEnded) else []
-            effects = [*self._unnamed_agent_entries.filter(effects), *self._unnamed_agent_entries.handle_agent_end()]
+            effects = [*self._unnamed_agent_entries.hold_back(effects), *self._unnamed_agent_entries.handle_agent_end()]
         effects = self._hold_and_rewrite(effects)
         effects += self.waiting_messages.announce_next()
         if self._session_tracker.sessions.is_crowded and not self._has_warned_crowded:
@@ -177,9 +177,9 @@ class Connection:
     def _hold_and_rewrite(self, effects: list[Effect]) -> list[Effect]:
         """Hold entries back that must wait; return the other effects, with titles and ids as the client knows them."""
         # The entries of lines were filtered line by line, so this first one finds only those of other events.
-        effects = self._unnamed_agent_entries.filter(effects)
+        effects = self._unnamed_agent_entries.hold_back(effects)
         effects = self._draft_methods.have_titles_amended(effects)
-        effects = self._uncopied_sessions.filter(effects)
+        effects = self._uncopied_sessions.hold_back(effects)
         return self._copy_ids.rewrite_effects(effects)
 
     def _handle_too_long_line(self, peer: Peer, beginning: bytes) -> list[Effect]:
@@ -189,27 +189,27 @@ class Connection:
         ]
         session_id = acp.guess_session_id(beginning)
         if session_id is not None and self._session_tracker.is_recording:
-            effects += self._unnamed_agent_entries.filter([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
+            effects += self._unnamed_agent_entries.hold_back([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
 
     def _handle_client_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        for next_index, line in enumerate(lines, 1):
+        for index, line in enumerate(lines):
             line, message = self._negotiation.read_and_amend_client_line(line)
             if self._copy_ids:
                 line, message = self._negotiation.read_and_amend_client_line(
                     self._copy_ids.track_and_rewrite_from_client(line, message)
                 )
-            if (waiting_effects := self.waiting_messages.try_add(lines[next_index - 1], message)) is not None:
+            if (waiting_effects := self.waiting_messages.try_add(lines[index], message)) is not None:
                 effects += waiting_effects
                 continue
             if comparison_effects := self._compare_before_request(message):
-                return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._unnamed_agent_entries.filter(self._handle_client_message(line, message))
-            if isinstance(effects[-1], LookUpSession) and next_index < len(lines):
-                return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
+                return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[index:])]
+            effects += self._unnamed_agent_entries.hold_back(self._handle_client_message(line, message))
+            if isinstance(effects[-1], LookUpSession) and index + 1 < len(lines):
+                return [*effects, DecideLater(Peer.CLIENT, lines[index + 1 :])]
         return effects
 
     def _compare_before_request(self, message: Message) -> list[Effect]:
@@ -280,7 +280,7 @@ class Connection:
             if self._aliases:
                 line = self._aliases.rewrite_from_agent(line, jsonrpc.read_message(line))
             visible_lines = self._handover_filter.filter(line, jsonrpc.read_message(line))
-            effects += self._unnamed_agent_entries.filter(self._handle_visible_lines(visible_lines))
+            effects += self._unnamed_agent_entries.hold_back(self._handle_visible_lines(visible_lines))
             self.fast_path.require_new_check()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
@@ -289,10 +289,10 @@ class Connection:
     def _handle_visible_lines(self, lines: list[tuple[bytes, Message]]) -> list[Effect]:
         """Lines of the agent that the client may see. If one is decided on later, so are those after it."""
         effects: list[Effect] = []
-        for next_index, (line, message) in enumerate(lines, 1):
+        for index, (line, message) in enumerate(lines):
             effects += self._handle_agent_message(line, message)
             if effects and isinstance(later := effects[-1], DecideLater):
-                rest = [line for line, _ in lines[next_index:]]
+                rest = [line for line, _ in lines[index + 1 :]]
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *rest])]
         return effects
 
@@ -302,7 +302,7 @@ class Connection:
                 return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
                 session_id = acp.session_id(params)
-                work_state = self._agreement.dialect.read_work_state(acp.member(params, "update"))
+                work_state = self._negotiated.dialect.read_work_state(acp.member(params, "update"))
                 if session_id is not None and work_state is not None:
                     return self._handle_work_state(session_id, work_state, line, message)
                 return self._handle_update(session_id, line, message)
@@ -316,7 +316,7 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._line_handler.release_updates_of_session(session_id),
+                    *self._line_handler.release_late_or_turn_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_agents_request(session_id, line)
@@ -331,7 +331,7 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._line_handler.release_updates_of_session(session_id),
+                    *self._line_handler.release_late_or_turn_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_in_order(session_id, line)

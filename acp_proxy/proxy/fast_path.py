@@ -42,7 +42,7 @@ class FastPath:
         load_machine: LoadMachine,
         waiting_messages: WaitingMessages,
     ) -> None:
-        self._agreement = shared.agreement
+        self._negotiated = shared.negotiated
         self._session_tracker = shared.session_tracker
         self._open_requests = shared.open_requests
         self._message_tracker = message_tracker
@@ -149,8 +149,8 @@ class FastPath:
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
-        if self._agreement.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
-            self._parsed_if_contains += (self._agreement.dialect.work_state_bytes,)
+        if self._negotiated.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
+            self._parsed_if_contains += (self._negotiated.dialect.work_state_bytes,)
         if load_machine.loads.has_load_for_updates(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (update_kinds.USER_BYTES,)
 

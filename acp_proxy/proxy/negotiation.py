@@ -11,10 +11,10 @@ from acp_proxy.proxy.shared_parts import SharedParts
 
 
 class Negotiation:
-    """Brings about the ``Agreement`` of a connection."""
+    """Brings about the ``Negotiated`` of a connection."""
 
     def __init__(self, shared: SharedParts, continuations: Continuations) -> None:
-        self._agreement = shared.agreement
+        self._negotiated = shared.negotiated
         self._settings = shared.settings
         self._services = shared.services
         self._session_tracker = shared.session_tracker
@@ -28,7 +28,7 @@ class Negotiation:
     def read_and_amend_client_line(self, line: bytes) -> tuple[bytes, Message]:
         """Read a client's line. Returns it, with recall's MCP server added if it opens a session, and its message as
         version 1 of the protocol would have it."""
-        dialect = self._agreement.dialect
+        dialect = self._negotiated.dialect
         message = dialect.read_as_v1(jsonrpc.read_message(line))
         if (
             not self._recall
@@ -47,7 +47,7 @@ class Negotiation:
         offer = capabilities.read_offer(message.result)
         services = self._services
         services.served_by_agent, services.supports_directories = offer.served_by_agent, offer.supports_directories
-        self._agreement.accepted_content = offer.accepted_content
+        self._negotiated.accepted_content = offer.accepted_content
         services.is_ready = services.fills_titles = False
         services.agent_index_capabilities = frozenset()
         self._recall = ()
@@ -74,7 +74,7 @@ class Negotiation:
         services.agent_index_capabilities = jetbrains_index.find_index_capabilities(
             self._initialize_params, message.result
         )
-        self._agreement.sends_titles = capabilities.LIST in services.served_here
+        self._negotiated.sends_titles = capabilities.LIST in services.served_here
         self._continuations.are_listed = capabilities.LIST in offer.served_by_agent
         fills_agents_list = (
             services.may_serve and offer.dialect.fills_titles and services.modes.list != capabilities.AGENT
@@ -84,8 +84,8 @@ class Negotiation:
 
     def _set_dialect(self, dialect: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
-        previous, self._agreement.dialect = self._agreement.dialect, dialect
-        self._agreement.client_update_kinds = dialect.find_allowed_kinds(self._initialize_params)
+        previous, self._negotiated.dialect = self._negotiated.dialect, dialect
+        self._negotiated.client_update_kinds = dialect.find_allowed_kinds(self._initialize_params)
         return [SetProtocolVersion(dialect.version)] if dialect is not previous else []
 
     def _stand_aside(self, line: bytes, reason: str) -> list[Effect]:

@@ -10,7 +10,7 @@ from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 
 
-class Agreement:
+class Negotiated:
     """What the client and the agent have agreed on. Only ``Negotiation`` changes it."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class SharedParts:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.agreement = Agreement()
+        self.negotiated = Negotiated()
         self.open_requests = OpenRequests()
         self.session_tracker = SessionTracker(is_recording=settings.records)
         self.services = Services(settings.modes, may_serve=settings.records and settings.serves)

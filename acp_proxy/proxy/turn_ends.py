@@ -26,7 +26,7 @@ class TurnEnds:
         load_machine: LoadMachine,
         look_ups: SessionLookUps,
     ) -> None:
-        self._agreement = shared.agreement
+        self._negotiated = shared.negotiated
         self._services = shared.services
         self._open_requests = shared.open_requests
         self._session_tracker = shared.session_tracker
@@ -41,7 +41,7 @@ class TurnEnds:
     ) -> list[Effect]:
         """The agent's answer to a prompt, which follows the turn's updates."""
         id = open_request.request.id
-        if self._agreement.dialect.is_acceptance(message):
+        if self._negotiated.dialect.is_acceptance(message):
             return self._handle_acceptance(session_id, id, line, message)
         refused_prompt = self._handovers.take_prompt_to_resend(session_id, id, message.error)
         is_being_opened = self._load_machine.loads.is_being_opened(session_id)

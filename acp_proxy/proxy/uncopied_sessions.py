@@ -38,7 +38,7 @@ class UncopiedSessions:
         """Whether the session was opened here and not prompted since."""
         return session_id in self._held_effects
 
-    def filter(self, effects: list[Effect]) -> list[Effect]:
+    def hold_back(self, effects: list[Effect]) -> list[Effect]:
         """Hold those of the effects that must wait, and return the others, after a prompt with what was held."""
         return [passing for effect in effects for passing in self._hold_one(effect)] if self._held_effects else effects
 

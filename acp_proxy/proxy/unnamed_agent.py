@@ -53,13 +53,13 @@ class UnnamedAgentEntries:
         """Forget what is held."""
         self._unrecorded, self._size = [], 0
 
-    def filter(self, effects: list[Effect]) -> list[Effect]:
+    def hold_back(self, effects: list[Effect]) -> list[Effect]:
         """Hold those of one line's effects that must wait, and return the others. Call it for each line, since a read
         may bring lines that must wait and the agent's name after them."""
         return effects if self.is_folder_known else self._hold_until_named(effects)
 
     def _hold_until_named(self, effects: list[Effect]) -> list[Effect]:
-        """As ``filter``, until a prompt or too many bytes end that without a name."""
+        """As ``hold_back``, until a prompt or too many bytes end that without a name."""
         passing: list[Effect] = []
         for effect in effects:
             if self.is_folder_known or not isinstance(effect, TranscriptEffectBase):

@@ -183,7 +183,7 @@ class Recorder:
     @property
     def is_recording_all(self) -> bool:
         """Whether all sessions are being recorded now."""
-        return not self._files.has_unnoted_gaps and not self._heartbeat.is_stalled
+        return not self._files.has_any_unnoted_gap and not self._heartbeat.is_stalled
 
     def wake(self) -> None:
         """Let the writer write what was added, within ``GATHER_SECONDS``. Never waits."""
@@ -203,7 +203,7 @@ class Recorder:
         store hangs, this waits for ``STALL_SECONDS``, or ``PATIENCE_SECONDS`` if the writer moves now and then, and
         then nobody does until it moves."""
         # While something is missing, each wait lets the writer try again.
-        if self._added_count == self._done_count and not self._files.has_unnoted_gaps:
+        if self._added_count == self._done_count and not self._files.has_any_unnoted_gap:
             return
         if self._heartbeat.is_stalled or self._heartbeat.has_ended:
             self.wake()
@@ -356,7 +356,7 @@ class Recorder:
             first_stamp = first_stamp if parts else stamp
             match effect:
                 case RecordMessage() if self._sessions.is_duplicate_import(session_id):
-                    pass  # before the import's note there are no ``RecordUpdates``, since its load is open
+                    pass  # ``RecordUpdates`` come only after the import's note, since its load awaits an answer
                 case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_embeddable(raw)
                     parts += file_format.encode_message_parts(

@@ -32,17 +32,17 @@ class LoadPerformer:
         options: ShowOptions,
         deciding_lock: threading.Lock,
         decide_locked: Callable[[Event], list[RelayEffect]],
-        try_decide: Callable[[PastChosen], bool],
+        try_finish: Callable[[PastChosen], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """``decide_locked``: called with ``deciding_lock`` held. ``try_decide``: returns
+        """``decide_locked``: called with ``deciding_lock`` held. ``try_finish``: returns
         False if updates arrived that must be compared first."""
         self._recorder = recorder
         self._client_output = client_output
         self._options = options
         self._deciding_lock = deciding_lock
         self._decide_locked = decide_locked
-        self._try_decide = try_decide
+        self._try_finish = try_finish
         self._warn = warn
         self._threads: dict[RequestId, PastThread] = {}
         """By the load's request."""
@@ -76,7 +76,7 @@ class LoadPerformer:
                 transcript,
                 self._options,
                 self._client_output,
-                self._try_decide,
+                self._try_finish,
                 self._warn,
                 run_id=recorder.run_id,
                 mask=recorder.mask,

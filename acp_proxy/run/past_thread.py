@@ -5,7 +5,7 @@ here.
 On its own thread, since a transcript may have gigabytes, and nobody else's session may wait for it. It reserves the
 client's output for at most ``SEND_SIZE`` bytes of whole lines at a time, so other sessions' lines leave in between.
 ``stop`` takes effect between two of these: once somebody else has the output, a stopped thread sends nothing more. The
-last one reports the end (``try_decide``) while it still has the output, so nothing comes between the past and the
+last one reports the end (``try_finish``) while it still has the output, so nothing comes between the past and the
 answer to the load.
 """
 
@@ -54,7 +54,7 @@ class PastThread:
         transcript: OpenedTranscript,
         options: ShowOptions,
         client_output: Output,
-        try_decide: Callable[[PastChosen], bool],
+        try_finish: Callable[[PastChosen], bool],
         warn: Callable[[str], None],
         *,
         run_id: str,
@@ -63,14 +63,14 @@ class PastThread:
         """``session_id``: the client's id. ``transcript``: this closes it. ``run_id``: this connection's. ``mask``:
         masks secrets in what is recorded.
 
-        ``try_decide``: called at the end with the result; returns False if updates arrived that must be compared first.
+        ``try_finish``: called at the end with the result; returns False if updates arrived that must be compared first.
         """
         self._session_id = session_id
         self._transcript = transcript
         self._reader = transcript.reader
         self._options = options
         self._client_output = client_output
-        self._try_decide = try_decide
+        self._try_finish = try_finish
         self._warn = warn
         self._run_id = run_id
         self._mask = mask
@@ -121,7 +121,7 @@ class PastThread:
             is_done = decision.whose_past is not WhosePast.TRANSCRIPT or self._show_transcript(replayer, summary)
         handover_record, attached = self._make_handover_record(comparison) if effect.makes_handover_record else ("", ())
         states = self._make_states(replayer, summary) if decision.whose_past is WhosePast.TRANSCRIPT else []
-        # If nothing was compared, what waits by now may still be a late replay: ``try_decide`` then has it compared
+        # If nothing was compared, what waits by now may still be a late replay: ``try_finish`` then has it compared
         # first. Not if the transcript could not be read.
         is_uncompared = is_done and not effect.needs_comparison
         size = self._reader.size
@@ -164,7 +164,7 @@ class PastThread:
         # Not ``reserve``, which queues so that ``_send_unsent`` cannot keep others out: here, the lock is taken once.
         with self._client_output.lock:
             self._send_unsent_locked()
-            is_over = self._try_decide(past_chosen)
+            is_over = self._try_finish(past_chosen)
         if not is_over:
             comparison: Comparison | None = None
             try:
@@ -172,7 +172,7 @@ class PastThread:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client_output.lock:
-                self._try_decide(replace(past_chosen, comparison=comparison, is_uncompared=False))
+                self._try_finish(replace(past_chosen, comparison=comparison, is_uncompared=False))
         self._reader.close()
 
     def _compare(self) -> Comparison | None:

@@ -118,7 +118,7 @@ class Relay:
                 show_options,
                 self._deciding_lock,
                 self._decide_locked,
-                self._try_decide_on_past,
+                self._try_finish_past,
                 warn,
             )
             if recorder is not None
@@ -417,7 +417,7 @@ class Relay:
 
     # --- loads
 
-    def _try_decide_on_past(self, past_chosen: PastChosen) -> bool:
+    def _try_finish_past(self, past_chosen: PastChosen) -> bool:
         """The past is chosen, and the transcript sent if it is that: decide what follows, and do it.
         Called with the client's output held, so that nothing comes between the past and the answer.
 

@@ -90,7 +90,7 @@ class _Supervisor:
             began_at = time.monotonic()
             self._wait_until(lambda: not self._relay.has_waiting_requests or self._agent_gets_no_more(), grace)
             self._end(max(0.0, grace - (time.monotonic() - began_at)))  # it gets no more time than without us
-        delivery = threading.Thread(target=self._deliver, name="the rest", daemon=True)
+        delivery = threading.Thread(target=self._deliver, name="final answers", daemon=True)
         delivery.start()
         while not self._is_delivered and self._signal is None:
             self._wait()

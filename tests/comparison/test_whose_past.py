@@ -469,7 +469,7 @@ def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript(
 def test_the_documentation_has_the_table_of_rules() -> None:
     page = (Path(__file__).parents[2] / "docs" / "transparency.md").read_text(encoding="utf-8")
     _, _, table = page.partition("|rule|number|you see|because|\n|-|-|-|-|\n")
-    rows = [(f"`{rule.name}`", rule.number, rule.whose_past.value, rule.reason) for rule in Rule]
+    rows = [(f"`{rule.name}`", rule.number, rule.past_if_wanted.value, rule.reason) for rule in Rule]
     expected = [f"|{name}|{'' if number is None else number}|{shown}|{reason}|" for name, number, shown, reason in rows]
     assert table.partition("\n\n")[0].splitlines() == expected
 

@@ -158,32 +158,32 @@ def uncopied_sessions() -> UncopiedSessions:
 
 def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
     sessions = uncopied_sessions()
-    assert sessions.filter([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
-    assert sessions.filter([BeginTurn("s"), LINE]) == [
+    assert sessions.hold_back([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
+    assert sessions.hold_back([BeginTurn("s"), LINE]) == [
         replace(BEGIN, parent_id="s"),
         NOTE,
         LINE,
         BeginTurn("s"),
         LINE,
     ]
-    assert sessions.filter([NOTE]) == [NOTE]
+    assert sessions.hold_back([NOTE]) == [NOTE]
 
 
 def test_a_second_load_begins_again() -> None:
     sessions = uncopied_sessions()
-    sessions.filter([BEGIN, LINE])
+    sessions.hold_back([BEGIN, LINE])
     sessions.add("s")
-    sessions.filter([BEGIN, NOTE])
-    assert sessions.filter([BeginTurn("s")]) == [replace(BEGIN, parent_id="s"), NOTE, BeginTurn("s")]
+    sessions.hold_back([BEGIN, NOTE])
+    assert sessions.hold_back([BeginTurn("s")]) == [replace(BEGIN, parent_id="s"), NOTE, BeginTurn("s")]
 
 
 def test_a_delete_drops_what_is_held() -> None:
     sessions = uncopied_sessions()
-    sessions.filter([BEGIN, NOTE])
-    assert sessions.filter([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
+    sessions.hold_back([BEGIN, NOTE])
+    assert sessions.hold_back([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
 
 
 def test_what_is_held_is_bounded() -> None:
     sessions = uncopied_sessions()
-    sessions.filter([BEGIN, *[LINE] * 10 * UNCOPIED_LIMIT])
-    assert len(sessions.filter([BeginTurn("s")])) == UNCOPIED_LIMIT + 1
+    sessions.hold_back([BEGIN, *[LINE] * 10 * UNCOPIED_LIMIT])
+    assert len(sessions.hold_back([BeginTurn("s")])) == UNCOPIED_LIMIT + 1

@@ -225,7 +225,7 @@ class Handovers:
             other.pending_record = PendingHandoverRecord(carried.text)
             waiting_size -= sum(map(len, carried.attached))
 
-    def has_pending_record(self, session_id: str) -> bool:
+    def has_pending_handover_record(self, session_id: str) -> bool:
         """Whether the session's next prompt will carry a record that says something."""
         session = self._sessions.get(session_id)
         return session is not None and session.pending_record is not None and bool(session.pending_record.text)
@@ -300,7 +300,7 @@ class Handovers:
             self.expect_handover_record(fork, handed_over_again=False)
         return was_given_record
 
-    def stop_expecting_earlier_record(self, session_id: str) -> None:
+    def stop_expecting_earlier_handover_record(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""
         session = self._sessions.get(session_id)
         if session is None or session.matcher is None or session.partial_lines:

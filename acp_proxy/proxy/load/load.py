@@ -18,14 +18,90 @@ it is, and what else has happened to it.
 ``load_plan`` decides before how a load is served, and ``load_registry`` finds it.
 """
 
+from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.late_updates import LateUpdates
+from acp_proxy.comparison.repeated_replays import drop_repetition
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.comparison.whose_past import Rule, WhosePast, make_decision
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
-from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_lines import LoadLines
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import STATES, LoadState
+
+
+class ComparedReplay:
+    """What the agent has sent for a load, once it is compared with the transcript: its replay, and what comes after
+    that.
+
+    The transcript may grow after the comparison, since another window may have loaded the session too. So what is new
+    is compared once more with what was appended, before it is recorded (``begin_recheck``).
+    """
+
+    def __init__(
+        self,
+        comparison: Comparison,
+        size: int,
+        late_updates: LateUpdates,
+        *,
+        is_open_elsewhere: bool | None,
+        needs_recheck: bool,
+    ) -> None:
+        """``size``: that of the transcript when it was compared. ``is_open_elsewhere``: as for
+        ``Comparison.find_new``."""
+        self.comparison = comparison
+        self.transcript_size = size
+        self.late_updates = late_updates
+        """What the agent sends between its answer and the next prompt."""
+        self.updates_in_turn: UpdatesInTurn | None = None
+        """What the agent sends in a turn after the load, or during it, if one has begun."""
+        self.needs_recheck = needs_recheck
+        """Whether what is new must be compared with what was appended since ``transcript_size`` before it is recorded.
+        ``LoadMachine`` sets it too, if time passes before that."""
+        self._is_open_elsewhere = is_open_elsewhere
+        self._rechecked_lines: frozenset[bytes] = frozenset()
+        """The new lines that were, or are, compared with what was appended."""
+        self._recorded_elsewhere: frozenset[bytes] = frozenset()
+        """Those of them that were appended."""
+
+    @property
+    def new_message_ids(self) -> dict[tuple[str, bytes], str]:
+        """The ids of the user's messages in the agent's replay, by ``Entry.request_key``, that the transcript
+        does not note."""
+        noted_ids = self.comparison.text.message_ids
+        return {key: id for key, id in self.comparison.message_ids.items() if noted_ids.get(key) != id}
+
+    def add_late_update(self, line: bytes, update: object) -> list[bytes]:
+        """Take an update from between the answer and the next prompt; returns the lines to send now."""
+        self.needs_recheck = True
+        return self.late_updates.add(line, update)
+
+    def begin_updates_in_turn(self, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
+        """The client has prompted. ``withholds_replay``, ``awaits_replay``: of the load."""
+        if self.updates_in_turn is None:
+            self.updates_in_turn = UpdatesInTurn(
+                self.comparison, withholds_replay=withholds_replay, awaits_replay=awaits_replay
+            )
+
+    def find_new(self) -> list[bytes]:
+        """The lines that the transcript lacks, without a message that is still coming."""
+        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere)
+        lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
+        return [line for line in lines if line not in self._recorded_elsewhere]
+
+    def begin_recheck(self) -> list[bytes]:
+        """End the message that is coming. Returns the new lines, which must be compared with what was appended."""
+        self.comparison.end_message()
+        lines = self.find_new()
+        self.needs_recheck, self._rechecked_lines = bool(lines), frozenset(lines)
+        return lines
+
+    def end_recheck(self, appended: Comparison | None) -> None:
+        """What ``begin_recheck`` returned was compared with what was appended; None: that could not be read."""
+        self.needs_recheck = False
+        if appended is not None and not appended.is_too_costly and not appended.text.is_empty:
+            appended.end_message()
+            self._recorded_elsewhere |= self._rechecked_lines.difference(*appended.split_tail())
 
 
 def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState:
@@ -68,8 +144,8 @@ class Load:
         self.has_transcript = has_transcript
         self.can_compare = has_transcript
         """Whether what the agent sends late can be compared with the transcript. False once that could not be read. If
-        there is none, True only for a resume that acp-proxy serves: what the agent still replays is compared with the
-        transcript that begins now, and hidden."""
+        there is none, True only for a resume that acp-proxy serves, once the agent has agreed: what it still replays is
+        compared with the transcript that begins now, and hidden."""
         self.imports_replay = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
@@ -132,7 +208,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.lines.replay) or (self.plan.agent_method == acp.LOAD and self.decision is None)
+        return bool(self.lines.uncompared) or (self.plan.agent_method == acp.LOAD and self.decision is None)
 
     @property
     def agent_may_replay(self) -> bool:

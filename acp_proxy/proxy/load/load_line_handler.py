@@ -65,7 +65,7 @@ class LoadLineHandler:
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY:
-                load.lines.replay.add(line, load.lines.other_replays.agent_answered_other_load)
+                load.lines.uncompared.add(line, load.lines.other_replays.agent_answered_other_load)
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
@@ -102,7 +102,7 @@ class LoadLineHandler:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self._loads.find_holding(session_id) is not None
-        earlier_updates = [] if is_held else self.release_updates_of_session(session_id)
+        earlier_updates = [] if is_held else self.release_late_or_turn_updates(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -112,7 +112,7 @@ class LoadLineHandler:
         load = self._loads.find_holding(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.lines.replay and load.plan.may_show_past
+        passes = load.lines.uncompared and load.plan.may_show_past
         effects = self._bring_cannot_wait(load) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -128,8 +128,8 @@ class LoadLineHandler:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        if load.withholds_replay and load.lines.replay:  # it was held to be compared
-            load.lines.replay.drop()
+        if load.withholds_replay and load.lines.uncompared:  # it was held to be compared
+            load.lines.uncompared.drop()
             return []
         return self._bring_cannot_wait(load)
 
@@ -138,11 +138,11 @@ class LoadLineHandler:
 
         ``is_after_an_answer``: it came after the agent's answer to this or another load of the session.
         """
-        if load.lines.replay.is_closed:
+        if load.lines.uncompared.is_closed:
             return
-        load.lines.replay.add(line, is_after_an_answer)
+        load.lines.uncompared.add(line, is_after_an_answer)
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
-            load.lines.replay.close()
+            load.lines.uncompared.close()
 
     def send_lines_waiting_for_answer(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
@@ -175,8 +175,8 @@ class LoadLineHandler:
         load = self._loads.find_opened(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return []
-        if load.lines.replay:
-            _, is_after_an_answer = load.lines.replay.items[-1]
+        if load.lines.uncompared:
+            _, is_after_an_answer = load.lines.uncompared.items[-1]
             is_recorded = load.compared_replay is None and load.imports_replay and not is_after_an_answer
             return [] if is_recorded else [_ask_to_compare(load)]
         if load.compared_replay is None or not load.compared_replay.needs_recheck:
@@ -236,7 +236,7 @@ class LoadLineHandler:
 
     # --- in both
 
-    def release_updates_of_session(self, session_id: str | None) -> list[Effect]:
+    def release_late_or_turn_updates(self, session_id: str | None) -> list[Effect]:
         """Send the updates that wait after an opened load, and in a turn record them, before something that must not
         overtake them."""
         load = self._loads.find_opened(session_id)
@@ -245,15 +245,15 @@ class LoadLineHandler:
         return self.release_turn_updates(load) if load.updates_in_turn is not None else self._release_late_updates(load)
 
     def release_turn_updates_of_session(self, session_id: str) -> list[Effect]:
-        """The agent has answered a prompt: send and record the updates that wait in its turn."""
+        """A turn ends: send and record the updates that wait in it."""
         load = self._loads.find_opened(session_id)
         return self.release_turn_updates(load) if load is not None else []
 
     def _release_late_updates(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
-        if load.compared_replay is None or (
-            load.state is LoadState.IN_FIRST_TURN and load.compared_replay.updates_in_turn is not None
-        ):
+        # When the prompt settles the load, the state is ``IN_FIRST_TURN`` already, but its updates have not begun.
+        is_in_first_turn = load.state is LoadState.IN_FIRST_TURN and load.updates_in_turn is not None
+        if load.compared_replay is None or is_in_first_turn:
             return []
         return [Forward(Peer.CLIENT, line) for line in load.compared_replay.late_updates.release()]
 
@@ -278,4 +278,4 @@ def send_lines(lines: list[bytes]) -> list[Effect]:
 
 def _ask_to_compare(load: Load) -> Effect:
     """Have ``run/`` compare what the agent sent with the transcript."""
-    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.replay.items))
+    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.uncompared.items))

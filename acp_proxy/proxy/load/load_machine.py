@@ -31,8 +31,7 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.events import PastChosen, UnsettledCompared
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
-from acp_proxy.proxy.load.compared_replay import ComparedReplay
-from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_limits import LoadLimits
 from acp_proxy.proxy.load.load_line_handler import LoadLineHandler, send_lines
 from acp_proxy.proxy.load.load_plan import FORK_PLAN
@@ -54,7 +53,7 @@ class LoadMachine:
     """Moves the loads of one connection through their states."""
 
     def __init__(self, shared: SharedParts, continuations: Continuations) -> None:
-        self._agreement = shared.agreement
+        self._negotiated = shared.negotiated
         self.loads = LoadRegistry()
         self.limits = LoadLimits(self.loads)
         self.line_handler = LoadLineHandler(
@@ -87,14 +86,14 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
                 _set_decision(load, Rule.PASSES)
-                return send_lines(load.lines.replay.lines if not load.withholds_replay else [])
+                return send_lines(load.lines.uncompared.lines if not load.withholds_replay else [])
             case Action.SEND_REPLAY:
-                return send_lines([line for line, _ in load.lines.replay.take()])
+                return send_lines([line for line, _ in load.lines.uncompared.take()])
             case Action.DROP_REPLAY:
-                load.lines.replay.drop()
+                load.lines.uncompared.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.lines.replay.drop()
+                load.lines.uncompared.drop()
                 load.imports_replay = False
                 return []
             case Action.SEND_WAITING_FOR_ANSWER:
@@ -140,7 +139,7 @@ class LoadMachine:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:
-                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.replay.items))
+                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.uncompared.items))
         return self._open_new_session(load) if load.plan.agent_method == acp.NEW else []
 
     def begin_without_agent(self, load: Load) -> list[Effect]:
@@ -150,7 +149,7 @@ class LoadMachine:
         load.answer_line = jsonrpc.encode_result(
             load.request.id, self._session_tracker.sessions.find_opening_answer(load.session_id)
         )
-        if (busy := self._agreement.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
+        if (busy := self._negotiated.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
             load.lines.before_answer.add(busy, None)
         return self._choose_and_show_past(load)
 
@@ -158,7 +157,7 @@ class LoadMachine:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.lines.replay.replace([(raw + b"\n", False) for raw in raw_updates])
+        load.lines.uncompared.replace([(raw + b"\n", False) for raw in raw_updates])
         return self._add_and_end_another(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -196,21 +195,21 @@ class LoadMachine:
         cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines[other.request.id] = other.lines.replay.take()
+                cancelled_lines[other.request.id] = other.lines.uncompared.take()
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = (
                 LoadEvent.SESSION_UNKNOWN if self._continuations.needs_new_session(load, message) else LoadEvent.REFUSED
             )
             return effects + self._apply_event(load, event)
-        load.lines.replay.replace(load.lines.other_replays.separate(load.lines.replay.items, cancelled_lines))
+        load.lines.uncompared.replace(load.lines.other_replays.separate(load.lines.uncompared.items, cancelled_lines))
         for other in self.loads.list_pending_of_session(load.session_id):
             if other is not load:
                 other.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
                 other.lines.other_replays.agent_answered_other_load = True
         if not load.plan.passes_at_once:
             load.answer_line = _replace_null_result(load.answer_line, message)
-        if self._agreement.dialect.state_precedes_answer:
+        if self._negotiated.dialect.state_precedes_answer:
             load.lines.before_answer.replace(load.lines.before_answer.take() + load.lines.after_answer.take())
         load.result = message.result
         return effects + self._apply_event(load, LoadEvent.AGREED)
@@ -222,11 +221,11 @@ class LoadMachine:
         if not load.opens_new_session:
             load.answer_line, alias = self._continuations.keep_client_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        if load.lines.replay.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
+        if load.lines.uncompared.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
             load.imports_replay = False
         raw_states = [line.removesuffix(b"\n") for line in load.lines.states.lines]
         if load.imports_replay:
-            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.replay.lines)]
+            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.uncompared.lines)]
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
@@ -261,7 +260,7 @@ class LoadMachine:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
         new_session = self._continuations.judge_new_session_answer(load, line, message)
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
-        idle = self._agreement.dialect.encode_work_state(load.session_id, is_busy=False)
+        idle = self._negotiated.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
             load.lines.before_answer.add(idle, None)
         load.result = message.result
@@ -278,13 +277,13 @@ class LoadMachine:
             load.can_compare = not load.plan.may_show_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.lines.replay else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
+            return [*([] if load.lines.uncompared else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
         return [
             ChooseAndShowPast(
                 load.request.id,
-                tuple(load.lines.replay.items),
+                tuple(load.lines.uncompared.items),
                 load.needs_comparison,
                 load.decision,
                 load.is_handed_over,
@@ -292,10 +291,10 @@ class LoadMachine:
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
-                sends_title=self._agreement.sends_titles,
-                client_update_kinds=self._agreement.client_update_kinds,
-                protocol_version=self._agreement.dialect.version,
-                accepted_content=self._agreement.accepted_content if gives_handover_record else frozenset(),
+                sends_title=self._negotiated.sends_titles,
+                client_update_kinds=self._negotiated.client_update_kinds,
+                protocol_version=self._negotiated.dialect.version,
+                accepted_content=self._negotiated.accepted_content if gives_handover_record else frozenset(),
             )
         ]
 
@@ -327,14 +326,14 @@ class LoadMachine:
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
-            lines = load.lines.replay.lines
+            lines = load.lines.uncompared.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
             # ``run/`` has sent the transcript; the tail follows.
             load.compared_replay.comparison.end_message()
             lines, _ = load.compared_replay.comparison.split_tail()
         if load.has_transcript:  # else they are compared later, with the transcript that begins now
-            load.lines.replay.drop()
-        if self._handovers.has_pending_record(load.session_id) and load.opens_new_session:
+            load.lines.uncompared.drop()
+        if self._handovers.has_pending_handover_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.lines.before_answer.take()]
         ids = load.compared_replay.new_message_ids if load.compared_replay is not None else {}
@@ -347,7 +346,7 @@ class LoadMachine:
         """``run/`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_opened(), *self.loads.list_pending()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
-                load.lines.replay.drop()
+                load.lines.uncompared.drop()
                 if load.compared_replay is not None:
                     load.compared_replay.end_recheck(unsettled_compared.comparison)
                 elif unsettled_compared.comparison is None:
@@ -400,7 +399,7 @@ class LoadMachine:
         other = self.loads.add_opened(load)
         if other is None:
             return []
-        other.lines.replay.drop()
+        other.lines.uncompared.drop()
         return self.end_opened_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
@@ -440,7 +439,7 @@ class LoadMachine:
         ):
             return self._apply_event(previous, LoadEvent.MUST_END)
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
-        return self.line_handler.release_updates_of_session(previous.session_id)
+        return self.line_handler.release_late_or_turn_updates(previous.session_id)
 
     def _end_previous(self, next_load: Load) -> list[Effect]:
         """The client has its answer to the next load: end the previous one, if ``end_or_keep_previous`` has kept it."""
@@ -448,7 +447,7 @@ class LoadMachine:
         if previous is None or previous is next_load:
             return []
         compared = next_load.compared_replay
-        has_replay = next_load.lines.replay or (compared is not None and compared.comparison.last_update.line)
+        has_replay = next_load.lines.uncompared or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(previous, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_opened_load(self, session_id: str | None) -> list[Effect]:
@@ -462,7 +461,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.lines.replay or load.state is not LoadState.HOLDING_REPLAY:
+            if load.lines.uncompared or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:
@@ -479,7 +478,7 @@ class LoadMachine:
             return []
         load = self.loads.find_opened(session_id)
         loads = [*self.loads.list_pending_of_session(session_id), *([load] if load is not None else [])]
-        self._handovers.stop_expecting_earlier_record(session_id)
+        self._handovers.stop_expecting_earlier_handover_record(session_id)
         return [effect for each in loads for effect in self._apply_event(each, LoadEvent.TURN_ENDED)]
 
     def delete_session(self, session_id: str, request_id: RequestId | None = None) -> list[Effect]:

@@ -27,9 +27,9 @@ client may prompt at any time, so a turn may be under way in any state (``Tracke
 
 The first state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and
 ``OVERTAKEN`` (``LoadMachine.handle_agents_answer``, ``LoadMachine.handle_new_session_answer``); ``LoadLineHandler``
-brings ``CANNOT_WAIT``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and each other event has a method of its
-name. What is opened may end before its first turn has, with ``MUST_END`` or ``DROPPED``, by
-``LoadMachine.end_opened_load``, ``LoadMachine.delete_session`` or the next load of the session.
+brings ``CANNOT_WAIT``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and the others are brought by ``handle_…``
+methods, such as ``LoadMachine.handle_prompt``. What is opened may end before its first turn has, with ``MUST_END`` or
+``DROPPED``, by ``LoadMachine.end_opened_load``, ``LoadMachine.delete_session`` or the next load of the session.
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
@@ -60,7 +60,9 @@ class LoadState(enum.Enum):
         "cancelled, and the client has its error; the agent has answered a later request, or worked through a turn"
     )
     # Agreed
-    AWAITING_PAST = "the agent has agreed; ``run/`` chooses whose past is shown, and sends it if that is the transcript"
+    AWAITING_PAST = (
+        "the agent has agreed, or is not asked; ``run/`` chooses the past, and sends it if it is the transcript"
+    )
     CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     # Opened
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"

@@ -7,8 +7,8 @@ from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.rewinds import Point
 
 
-class RecordedSession(Struct):
-    """A recorded session, and its file."""
+class SessionState(Struct):
+    """The state of a recorded session, and of its file."""
 
     agent_folder: str
     """Its folder; empty until the store can say."""
