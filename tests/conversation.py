@@ -510,8 +510,8 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = wanted.decision or choose_past(compared, may_show_past=wanted.may_show_past)
-        decision = make_decision(rule, may_show_past=wanted.may_show_past) if rule is not None else decision
+        decision = wanted.decision or choose_past(compared, client_gets_past=wanted.client_gets_past)
+        decision = make_decision(rule, client_gets_past=wanted.client_gets_past) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, is_uncompared=True, transcript_size=size

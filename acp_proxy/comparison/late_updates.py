@@ -27,27 +27,27 @@ class LateUpdates:
         comparison: Comparison,
         *,
         withholds_replay: bool,
-        may_show_past: bool = True,
+        client_gets_past: bool = True,
         is_handed_over: bool = False,
         is_open_elsewhere: bool | None = None,
     ) -> None:
-        """``comparison``: with what the agent sent before its answer. With ``withholds_replay`` and ``may_show_past``,
-        this ends its last message.
+        """``comparison``: with what the agent sent before its answer. With ``withholds_replay`` and
+        ``client_gets_past``, this ends its last message.
 
         ``withholds_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``may_show_past``: the client asked for the past. ``is_handed_over``: the agent's session began with a
+        ``client_gets_past``: the client asked for the past. ``is_handed_over``: the agent's session began with a
         handover, so it lacks turns of the transcript. ``is_open_elsewhere``: as for
         ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._withholds_replay = withholds_replay
-        self._may_show_past = may_show_past
+        self._client_gets_past = client_gets_past
         self._is_handed_over = is_handed_over
         self._is_open_elsewhere = is_open_elsewhere
         self._waiting_updates: list[SentUpdate] = []
         self._size = 0
-        if withholds_replay and may_show_past:
+        if withholds_replay and client_gets_past:
             # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
             comparison.end_message()
@@ -71,7 +71,7 @@ class LateUpdates:
         """The lines that the client gets: none from the first user message on if it does not want the past. A resume
         replays nothing, and no prompt is open, so nobody typed that message here: it is history, and what follows it
         too, until all of the transcript has come."""
-        if self._may_show_past or not self._is_replay:
+        if self._client_gets_past or not self._is_replay:
             return lines
         return lines if self._comparison.has_sent_whole_past(is_open_elsewhere=self._is_open_elsewhere) else []
 
@@ -109,7 +109,7 @@ class LateUpdates:
         if not is_known or not self._client_saw_past:
             return self._take_waiting()
         self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-        has_new_end = self._comparison.tail.completes_turn and self._may_show_past
+        has_new_end = self._comparison.tail.completes_turn and self._client_gets_past
         return [self._choose_line(sent_update)] if has_new_end else []
 
     def _sort_words(self, message: SentMessage) -> list[bytes]:

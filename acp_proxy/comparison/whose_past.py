@@ -47,8 +47,8 @@ class Rule(enum.Enum):
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
-    # Found by ``choose_past``, after the agent's answer. The first one also if the comparison was given up, since
-    # nobody waits for it any more.
+    # Found by ``choose_past``, after the agent's answer. ``UNREADABLE`` also stands for a comparison that was given up,
+    # since nobody waits for its result.
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
     NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")
@@ -75,28 +75,28 @@ def find_rule_by_number(number: object) -> Rule | None:
     return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
 
 
-def make_decision(rule: Rule, *, may_show_past: bool) -> Decision:
+def make_decision(rule: Rule, *, client_gets_past: bool) -> Decision:
     """Whose past the client sees if this rule holds.
 
-    ``may_show_past``: the client asked for the past, as with a load, not with a resume that acp-proxy serves; True for
-    one that passes, whose client gets what the agent sends.
+    ``client_gets_past``: False if the client has the past on the screen, as one has that resumes. True also for a
+    resume that passes, whose client gets what the agent sends.
     """
-    return Decision(rule.past_if_wanted if may_show_past else WhosePast.NOTHING, rule)
+    return Decision(rule.past_if_wanted if client_gets_past else WhosePast.NOTHING, rule)
 
 
 def choose_past(
     comparison: Comparison | None,
     *,
-    may_show_past: bool = True,
+    client_gets_past: bool = True,
     comparison_failed: bool = False,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Only for a load of which no rule was found before. ``comparison``: of the agent's replay, whose last
-    message was ended; None if the agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if
-    ``comparison_failed``: the transcript could not be read, or the comparison was given up. ``may_show_past``: as for
-    ``make_decision``. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
+    Only for a load of which no rule was found before. ``comparison``: of the agent's replay, whose last message was
+    ended; None if the agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if
+    ``comparison_failed``: the transcript could not be read, or the comparison was given up. ``client_gets_past``: as
+    for ``make_decision``. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
     """
     if comparison_failed:
         rule = Rule.UNREADABLE
@@ -104,7 +104,7 @@ def choose_past(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return make_decision(rule, may_show_past=may_show_past)
+    return make_decision(rule, client_gets_past=client_gets_past)
 
 
 def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

@@ -21,7 +21,8 @@ _NEUTRAL_STAND_IN = {"sessionUpdate": update_kinds.PLAN}
 
 
 def as_v1(update: object) -> object:
-    """An update as version 1 would have it, to compare it with what is known; other updates as they are."""
+    """An update as version 1 would have it, to compare it with what is known. What proves nothing becomes a plan; other
+    updates stay as they are."""
     row = update_kinds.find(acp.update_kind(update))
     if row.chunk is not None:
         blocks = [block for block in acp.items(update, "content") if isinstance(block, dict)]

@@ -314,7 +314,7 @@ class ChooseAndShowPast(Struct, frozen=True):
     """Whose past is shown, if that is decided already, whatever is compared."""
     is_handed_over: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
-    may_show_past: bool = True
+    client_gets_past: bool = True
     """The client may get the past."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""

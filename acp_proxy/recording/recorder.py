@@ -292,6 +292,7 @@ class Recorder:
 
     def _run(self) -> None:
         while self._wait_for_work():
+            # The job is taken first, so that all that was added before it is written before it runs.
             job = self.jobs.queue.popleft() if self.jobs.queue else None
             self._write_added()
             if job is not None:
@@ -356,7 +357,7 @@ class Recorder:
             first_stamp = first_stamp if parts else stamp
             match effect:
                 case RecordMessage() if self._sessions.is_duplicate_import(session_id):
-                    pass  # ``RecordUpdates`` come only after the import's note, since its load awaits an answer
+                    pass  # no ``RecordUpdates`` come then: while a load awaits its answer, no update passes unparsed
                 case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_embeddable(raw)
                     parts += file_format.encode_message_parts(

@@ -1,5 +1,5 @@
-"""Reads a transcript and the agent's lines, and feeds both to a ``Comparison``, which alone compares: for a load
-(``past_thread``), for what the agent sends later (``load_performer``), and for ``doctor``.
+"""Reads a transcript, which ``comparison/`` does not, and the agent's lines, and feeds both to a ``Comparison``: for a
+load (``past_thread``), for what the agent sends later (``load_performer``), and for ``doctor``.
 """
 
 from collections.abc import Callable, Iterable

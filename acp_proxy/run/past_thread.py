@@ -102,7 +102,9 @@ class PastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = effect.decision or choose_past(None, may_show_past=effect.may_show_past, comparison_failed=True)
+        decision = effect.decision or choose_past(
+            None, client_gets_past=effect.client_gets_past, comparison_failed=True
+        )
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -114,7 +116,7 @@ class PastThread:
                 comparison.end_message()
             decision = effect.decision or choose_past(
                 comparison,
-                may_show_past=effect.may_show_past,
+                client_gets_past=effect.client_gets_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
             )

@@ -128,6 +128,6 @@ class Pump:
                 is_recorded = True
             if next_effects := self._relay.perform(effect):
                 pending.extendleft(next_effects[::-1])
-                is_recorded = False
+                is_recorded = False  # what was performed may have added entries
         self._relay.record_soon()
         self._relay.note_activity()

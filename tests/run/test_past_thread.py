@@ -135,7 +135,7 @@ def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(WANTED, may_show_past=False, decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
+    wanted = replace(WANTED, client_gets_past=False, decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
     heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
@@ -163,7 +163,9 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
 def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
     wanted = replace(
-        make_request(messages(ANSWER) + new), may_show_past=False, decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR)
+        make_request(messages(ANSWER) + new),
+        client_gets_past=False,
+        decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
     )
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.latest_state_lines) == ([], [])
@@ -207,7 +209,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
         WANTED,
         makes_handover_record=True,
         decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
-        may_show_past=False,
+        client_gets_past=False,
         before_prompt=RequestId("1"),
     )
     heard, ended = show(path, ours, "compact", wanted)

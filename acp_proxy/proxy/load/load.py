@@ -164,7 +164,9 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.decision = make_decision(plan.rule, may_show_past=plan.may_show_past) if plan.rule is not None else None
+        self.decision = (
+            make_decision(plan.rule, client_gets_past=plan.client_gets_past) if plan.rule is not None else None
+        )
         """Whose past the client sees, and why; None: not decided yet. What happens later may decide anew."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
@@ -198,7 +200,7 @@ class Load:
         the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
         """
         if self.decision is None:
-            return not self.plan.may_show_past
+            return not self.plan.client_gets_past
         return self.decision.whose_past is not WhosePast.AGENT
 
     @property
@@ -208,7 +210,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.lines.uncompared) or (self.plan.agent_method == acp.LOAD and self.decision is None)
+        return bool(self.lines.conversation) or (self.plan.agent_method == acp.LOAD and self.decision is None)
 
     @property
     def agent_may_replay(self) -> bool:

@@ -65,7 +65,7 @@ class LoadLineHandler:
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY:
-                load.lines.uncompared.add(line, load.lines.other_replays.agent_answered_other_load)
+                load.lines.conversation.add(line, load.lines.other_replays.agent_answered_other_load)
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
@@ -94,14 +94,14 @@ class LoadLineHandler:
             )
         elif load.lines.states.size + len(line) <= HELD_BYTES_LIMIT:
             load.lines.states.add(line, None)
-        if self._loads.find_holding(load.session_id) is None:
+        if self._loads.find_load_holding_lines(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, may_precede_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
 
     def send_in_order(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
-        is_held = self._loads.find_holding(session_id) is not None
+        is_held = self._loads.find_load_holding_lines(session_id) is not None
         earlier_updates = [] if is_held else self.release_late_or_turn_updates(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
@@ -109,16 +109,16 @@ class LoadLineHandler:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
         the agent may need the client's answer to give its own. The held replay leaves before it only if the client
         wants the past."""
-        load = self._loads.find_holding(session_id)
+        load = self._loads.find_load_holding_lines(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.lines.uncompared and load.plan.may_show_past
+        passes = load.lines.conversation and load.plan.client_gets_past
         effects = self._bring_cannot_wait(load) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line, or hold it until after the answer to a load of its session that holds lines."""
-        holder = self._loads.find_holding(session_id)
+        holder = self._loads.find_load_holding_lines(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.lines.after_answer.add(line, None)
@@ -128,8 +128,8 @@ class LoadLineHandler:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        if load.withholds_replay and load.lines.uncompared:  # it was held to be compared
-            load.lines.uncompared.drop()
+        if load.withholds_replay and load.lines.conversation:  # it was held to be compared
+            load.lines.conversation.drop()
             return []
         return self._bring_cannot_wait(load)
 
@@ -138,11 +138,11 @@ class LoadLineHandler:
 
         ``is_after_an_answer``: it came after the agent's answer to this or another load of the session.
         """
-        if load.lines.uncompared.is_closed:
+        if load.lines.conversation.is_closed:
             return
-        load.lines.uncompared.add(line, is_after_an_answer)
+        load.lines.conversation.add(line, is_after_an_answer)
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
-            load.lines.uncompared.close()
+            load.lines.conversation.close()
 
     def send_lines_waiting_for_answer(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
@@ -175,8 +175,8 @@ class LoadLineHandler:
         load = self._loads.find_opened(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return []
-        if load.lines.uncompared:
-            _, is_after_an_answer = load.lines.uncompared.items[-1]
+        if load.lines.conversation:
+            _, is_after_an_answer = load.lines.conversation.items[-1]
             is_recorded = load.compared_replay is None and load.imports_replay and not is_after_an_answer
             return [] if is_recorded else [_ask_to_compare(load)]
         if load.compared_replay is None or not load.compared_replay.needs_recheck:
@@ -278,4 +278,4 @@ def send_lines(lines: list[bytes]) -> list[Effect]:
 
 def _ask_to_compare(load: Load) -> Effect:
     """Have ``run/`` compare what the agent sent with the transcript."""
-    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.uncompared.items))
+    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.conversation.items))

@@ -51,10 +51,10 @@ class LoadLines:
     """What a load keeps of what the agent sends about its session."""
 
     def __init__(self) -> None:
-        self.uncompared = LineBuffer[bool]()
-        """Updates of the conversation that are not compared yet: the replay that is held, or what passed and may be
-        new. Each with whether it came after an answer of the agent, to this or another load of the session. A held
-        replay stays, after it was compared, until it is sent or dropped."""
+        self.conversation = LineBuffer[bool]()
+        """Updates of the conversation, each with whether it came after an answer of the agent: to this or another load
+        of the session. A replay is held here until it was compared, and then sent or dropped. What passed is kept here
+        until it is compared."""
         self.states = LineBuffer[None]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
         self.before_answer, self.after_answer = LineBuffer[object](), LineBuffer[object]()
@@ -66,4 +66,4 @@ class LoadLines:
     @property
     def size(self) -> int:
         """The bytes that are kept, without ``states``, which have a limit of their own."""
-        return self.uncompared.size + self.before_answer.size + self.after_answer.size
+        return self.conversation.size + self.before_answer.size + self.after_answer.size

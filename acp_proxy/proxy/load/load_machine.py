@@ -86,14 +86,14 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
                 _set_decision(load, Rule.PASSES)
-                return send_lines(load.lines.uncompared.lines if not load.withholds_replay else [])
-            case Action.SEND_REPLAY:
-                return send_lines([line for line, _ in load.lines.uncompared.take()])
+                return send_lines(load.lines.conversation.lines if not load.withholds_replay else [])
+            case Action.SEND_HELD_REPLAY:
+                return send_lines([line for line, _ in load.lines.conversation.take()])
             case Action.DROP_REPLAY:
-                load.lines.uncompared.drop()
+                load.lines.conversation.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.lines.uncompared.drop()
+                load.lines.conversation.drop()
                 load.imports_replay = False
                 return []
             case Action.SEND_WAITING_FOR_ANSWER:
@@ -115,8 +115,8 @@ class LoadMachine:
                     [item for item in load.lines.after_answer.items if not _is_update(item[0])]
                 )
                 return self._open_new_session(load)
-            case Action.ADD_TO_OPENED:
-                return self._add_to_opened(load)
+            case Action.KEEP_OPENED_OR_END:
+                return self._keep_opened_or_end(load)
             case Action.SETTLE:
                 return self.line_handler.settle(load)
             case Action.BEGIN_UPDATES_IN_TURN:
@@ -139,7 +139,7 @@ class LoadMachine:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:
-                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.uncompared.items))
+                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.conversation.items))
         return self._open_new_session(load) if load.plan.agent_method == acp.NEW else []
 
     def begin_without_agent(self, load: Load) -> list[Effect]:
@@ -157,8 +157,8 @@ class LoadMachine:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.lines.uncompared.replace([(raw + b"\n", False) for raw in raw_updates])
-        return self._add_and_end_another(load)
+        load.lines.conversation.replace([(raw + b"\n", False) for raw in raw_updates])
+        return self._add_opened_within_limits(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: unless the load passes, it gets an answer, and the
@@ -195,14 +195,16 @@ class LoadMachine:
         cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines[other.request.id] = other.lines.uncompared.take()
+                cancelled_lines[other.request.id] = other.lines.conversation.take()
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = (
                 LoadEvent.SESSION_UNKNOWN if self._continuations.needs_new_session(load, message) else LoadEvent.REFUSED
             )
             return effects + self._apply_event(load, event)
-        load.lines.uncompared.replace(load.lines.other_replays.separate(load.lines.uncompared.items, cancelled_lines))
+        load.lines.conversation.replace(
+            load.lines.other_replays.separate(load.lines.conversation.items, cancelled_lines)
+        )
         for other in self.loads.list_pending_of_session(load.session_id):
             if other is not load:
                 other.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
@@ -221,11 +223,11 @@ class LoadMachine:
         if not load.opens_new_session:
             load.answer_line, alias = self._continuations.keep_client_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        if load.lines.uncompared.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
+        if load.lines.conversation.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
             load.imports_replay = False
         raw_states = [line.removesuffix(b"\n") for line in load.lines.states.lines]
         if load.imports_replay:
-            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.uncompared.lines)]
+            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.conversation.lines)]
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
@@ -274,20 +276,20 @@ class LoadMachine:
             _set_decision(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
-            load.can_compare = not load.plan.may_show_past
+            load.can_compare = not load.plan.client_gets_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.lines.uncompared else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
+            return [*([] if load.lines.conversation else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
         return [
             ChooseAndShowPast(
                 load.request.id,
-                tuple(load.lines.uncompared.items),
+                tuple(load.lines.conversation.items),
                 load.needs_comparison,
                 load.decision,
                 load.is_handed_over,
-                may_show_past=load.plan.may_show_past,
+                client_gets_past=load.plan.client_gets_past,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
@@ -326,13 +328,13 @@ class LoadMachine:
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
-            lines = load.lines.uncompared.lines
+            lines = load.lines.conversation.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
             # ``run/`` has sent the transcript; the tail follows.
             load.compared_replay.comparison.end_message()
             lines, _ = load.compared_replay.comparison.split_tail()
         if load.has_transcript:  # else they are compared later, with the transcript that begins now
-            load.lines.uncompared.drop()
+            load.lines.conversation.drop()
         if self._handovers.has_pending_handover_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.lines.before_answer.take()]
@@ -346,7 +348,7 @@ class LoadMachine:
         """``run/`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_opened(), *self.loads.list_pending()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
-                load.lines.uncompared.drop()
+                load.lines.conversation.drop()
                 if load.compared_replay is not None:
                     load.compared_replay.end_recheck(unsettled_compared.comparison)
                 elif unsettled_compared.comparison is None:
@@ -369,7 +371,7 @@ class LoadMachine:
         late_updates = LateUpdates(
             comparison,
             withholds_replay=load.withholds_replay,
-            may_show_past=load.plan.may_show_past,
+            client_gets_past=load.plan.client_gets_past,
             is_handed_over=load.is_handed_over,
             is_open_elsewhere=load.is_open_elsewhere,
         )
@@ -380,7 +382,7 @@ class LoadMachine:
 
     # --- an open session
 
-    def _add_to_opened(self, load: Load) -> list[Effect]:
+    def _keep_opened_or_end(self, load: Load) -> list[Effect]:
         """The client has its answer. What the agent sends until the next prompt may be of the past, so the load is
         kept; but it is over if the agent was not asked, or if another load of the session is open, to which that
         belongs, or if the session was deleted."""
@@ -388,18 +390,18 @@ class LoadMachine:
         others = self.loads.list_pending_of_session(load.session_id)
         if load.plan.agent_method is None or any(other.state not in ABANDONED_STATES for other in others):
             return self._apply_event(load, LoadEvent.MUST_END)
-        effects = self._end_previous(load)
+        effects = self._end_kept_previous(load)
         if self._session_tracker.sessions.is_deleted(load.session_id):
             return effects + self._apply_event(load, LoadEvent.DROPPED)
-        effects += self._add_and_end_another(load)
+        effects += self._add_opened_within_limits(load)
         return effects + self._apply_postponed_events(load)
 
-    def _add_and_end_another(self, load: Load) -> list[Effect]:
+    def _add_opened_within_limits(self, load: Load) -> list[Effect]:
         """Keep an opened load, and end another one if there are too many."""
         other = self.loads.add_opened(load)
         if other is None:
             return []
-        other.lines.uncompared.drop()
+        other.lines.conversation.drop()
         return self.end_opened_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
@@ -408,8 +410,8 @@ class LoadMachine:
         waits_for_prompt = load.state is LoadState.BEFORE_PROMPT and self.loads.find_opened(load.session_id) is load
         if not waits_for_prompt or not (is_in_turn or self._has_agent_ended):
             return []
-        if first := self.line_handler.compare_before_request(load.session_id):
-            return first
+        if comparison_effects := self.line_handler.compare_before_request(load.session_id):
+            return comparison_effects
         effects = self._apply_event(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._apply_event(load, LoadEvent.AGENT_ENDED) if self._has_agent_ended else [])
 
@@ -441,13 +443,13 @@ class LoadMachine:
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
         return self.line_handler.release_late_or_turn_updates(previous.session_id)
 
-    def _end_previous(self, next_load: Load) -> list[Effect]:
+    def _end_kept_previous(self, next_load: Load) -> list[Effect]:
         """The client has its answer to the next load: end the previous one, if ``end_or_keep_previous`` has kept it."""
         previous = self.loads.find_opened(next_load.session_id)
         if previous is None or previous is next_load:
             return []
         compared = next_load.compared_replay
-        has_replay = next_load.lines.uncompared or (compared is not None and compared.comparison.last_update.line)
+        has_replay = next_load.lines.conversation or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(previous, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_opened_load(self, session_id: str | None) -> list[Effect]:
@@ -461,7 +463,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.lines.uncompared or load.state is not LoadState.HOLDING_REPLAY:
+            if load.lines.conversation or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:
@@ -508,7 +510,7 @@ class LoadMachine:
 
 def _set_decision(load: Load, rule: Rule) -> None:
     """Decide whose past the client sees: this rule holds from now on."""
-    load.decision = make_decision(rule, may_show_past=load.plan.may_show_past)
+    load.decision = make_decision(rule, client_gets_past=load.plan.client_gets_past)
 
 
 def _is_update(line: bytes) -> bool:

@@ -99,7 +99,7 @@ class LoadRegistry:
         new."""
         return bool(self) and self.find_load_for_updates(session_id) is not None
 
-    def find_holding(self, session_id: str | None) -> Load | None:
+    def find_load_holding_lines(self, session_id: str | None) -> Load | None:
         """The load for whose answer the session's lines wait."""
         loads = self.list_pending_of_session(session_id) if session_id is not None else []
         return next((load for load in loads if load.holds_lines), None)

@@ -33,7 +33,7 @@ methods, such as ``LoadMachine.handle_prompt``. What is opened may end before it
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
-``ADD_TO_OPENED`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
+``KEEP_OPENED_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
 last one also ends other opened loads, if there are too many, or if they are of the same session.
 
 What becomes of an update in each state is in ``LoadLineHandler.handle_update``.
@@ -81,7 +81,7 @@ class LoadEvent(enum.Enum):
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCEL_REQUESTED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
-    PAST_CHOSEN = "``run/`` has chosen whose past is shown, and sent it if that is the transcript"
+    PAST_CHOSEN = "it is decided whose past is shown, and the transcript was sent if it is that"
     PROMPTED = "the client has sent a prompt"
     MUST_END = "a request of the client ends it, such as a close or a load, or too many are opened, or no past can come"
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
@@ -93,14 +93,17 @@ class Action(enum.Enum):
     """What a transition does."""
 
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
-    CHOOSE_AND_SHOW_PAST = "have ``run/`` choose whose past is shown, and send it if that is the transcript"
+    CHOOSE_AND_SHOW_PAST = (
+        "have ``run/`` choose whose past is shown, and send it if it is the transcript; without one, decide by "
+        "``NOT_RECORDED``"
+    )
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP_SHOWING_PAST = "have ``run/`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
     START_PASSING = (
         "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
     )
-    SEND_REPLAY = "send the client what the agent sent, which may say why it refuses"
+    SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
     SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
@@ -108,7 +111,7 @@ class Action(enum.Enum):
     FINISH_PAST_AND_ANSWER = "send the agent's replay if that was chosen, else the tail; then the answer and the states"
     ANSWER_CANCELLED = "decide by ``CANCELLED``, and answer the client that its request was cancelled"
     OPEN_NEW_SESSION = "decide by ``HANDED_OVER``, and ask the agent for a new session instead"
-    ADD_TO_OPENED = (
+    KEEP_OPENED_OR_END = (
         "keep the load, since what comes may be past, or end it if none can come; go on with what has happened before"
     )
     SETTLE = "record what is new, and send what waits unless the client has it"
@@ -139,14 +142,14 @@ _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.SEND_WAIT
 _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
         LoadState.BEFORE_PROMPT,
-        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.ADD_TO_OPENED),
+        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.KEEP_OPENED_OR_END),
     ),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
 """For a load that passes nothing is chosen, so the agent's answer is the client's, even if that has cancelled."""
 _CANCELLED_TRANSITIONS: Transitions = {
-    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_REPLAY, Action.RECORD_OPENED, Action.ADD_TO_OPENED)),
+    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_REPLAY, Action.RECORD_OPENED, Action.KEEP_OPENED_OR_END)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.FORGET,)),
 }
@@ -162,7 +165,7 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.REFUSED: (
                 LoadState.OVER,
                 (
-                    Action.SEND_REPLAY,
+                    Action.SEND_HELD_REPLAY,
                     Action.SEND_WAITING_FOR_ANSWER,
                     Action.ANSWER,
                     Action.CLOSE_TRANSCRIPT,
@@ -186,7 +189,7 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.AGENT_ENDED: (
                 LoadState.OVER,
                 (
-                    Action.SEND_REPLAY,
+                    Action.SEND_HELD_REPLAY,
                     Action.SEND_WAITING_FOR_ANSWER,
                     Action.ANSWER,
                     Action.CLOSE_TRANSCRIPT,
@@ -224,7 +227,7 @@ STATES: dict[LoadState, StateDefinition] = {
             # The agent's thread has the output now, so the client's answer need not wait for it.
             LoadEvent.AGREED: (
                 LoadState.BEFORE_PROMPT,
-                (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.ADD_TO_OPENED),
+                (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.KEEP_OPENED_OR_END),
             ),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
             LoadEvent.AGENT_ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
@@ -243,10 +246,10 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.AWAITING_PAST: StateDefinition(
         holds_lines=True,
         transitions={
-            # A prompt that has come meanwhile is brought by ``ADD_TO_OPENED``.
+            # A prompt that has come meanwhile is brought by ``KEEP_OPENED_OR_END``.
             LoadEvent.PAST_CHOSEN: (
                 LoadState.BEFORE_PROMPT,
-                (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.ADD_TO_OPENED),
+                (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.KEEP_OPENED_OR_END),
             ),
             # ``run/`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (
@@ -259,8 +262,8 @@ STATES: dict[LoadState, StateDefinition] = {
         holds_lines=True,
         transitions={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.ADD_TO_OPENED)),
-            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.ADD_TO_OPENED)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.KEEP_OPENED_OR_END)),
+            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.KEEP_OPENED_OR_END)),
         },
     ),
     LoadState.BEFORE_PROMPT: StateDefinition(

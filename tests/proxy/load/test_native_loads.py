@@ -710,7 +710,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
                 conversation,
                 needs_comparison=True,
                 decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
-                may_show_past=False,
+                client_gets_past=False,
             )
         ]
         step = talk.end_past(1)
@@ -820,7 +820,7 @@ def test_a_resume_of_which_too_much_waits_shows_no_replay_and_still_catches_up(m
     assert talk.agent.say(*TURN_ONE, *[GREETING] * 9, *TURN_TWO).to_client == b""
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.may_show_past, wanted.makes_handover_record) == (False, True)
+    assert (wanted.client_gets_past, wanted.makes_handover_record) == (False, True)
     assert talk.end_past(1, handover_record="What was said elsewhere.").to_client == line(result(1, {}))
 
 
