@@ -367,7 +367,7 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
             for entry in found:
                 builder.add(entry)
             comparison = Comparison(builder.finish())
-            late = LateUpdates(comparison, withholds_replay=True)
+            late = LateUpdates(comparison, hides_replay=True)
             for line, update in told:
                 if update_kinds.is_conversation(acp.update_kind(update)):
                     late.add(line, update)

@@ -25,7 +25,7 @@ from typing import Any, Self, assert_never
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.comparison.whose_past import Rule, choose_past, make_decision
@@ -126,9 +126,9 @@ def line(*said: Said) -> bytes:
     return b"".join(each if isinstance(each, bytes) else raw(each) + b"\n" for each in said)
 
 
-def agent_lines(*said: Said, late: bool = False) -> tuple[tuple[bytes, bool], ...]:
+def agent_lines(*said: Said, late: bool = False) -> tuple[ReplayLine, ...]:
     """The agent's updates as the comparison takes them; ``late``: they came after the answer."""
-    return tuple((line(each), late) for each in said)
+    return tuple(ReplayLine(line(each), late) for each in said)
 
 
 def respell(said: Said) -> bytes:
@@ -301,7 +301,7 @@ class SimulatedSession:
     behind: bool = False
     open: bool | None = None
 
-    def compared(self, told: Iterable[tuple[bytes, bool]], since: int = 0) -> Comparison:
+    def compared(self, told: Iterable[ReplayLine], since: int = 0) -> Comparison:
         """``since``: compared is only what was added when there were so many messages, which is the size here."""
         builder = TextBuilder()
         for said in self.says[since:]:
@@ -510,11 +510,11 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = wanted.decision or choose_past(compared, client_gets_past=wanted.client_gets_past)
-        decision = make_decision(rule, client_gets_past=wanted.client_gets_past) if rule is not None else decision
+        decision = wanted.decision or choose_past(compared, client_wants_past=wanted.client_wants_past)
+        decision = make_decision(rule, client_wants_past=wanted.client_wants_past) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastChosen(
-            id, decision, None, told, handover_record, attached, is_uncompared=True, transcript_size=size
+            id, decision, None, told, handover_record, attached, comparison_was_skipped=True, transcript_size=size
         )
         if not wanted.needs_comparison and not self.core.must_compare_first(uncompared):
             return self._step(uncompared)

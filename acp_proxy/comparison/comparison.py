@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from itertools import accumulate, takewhile
+from typing import NamedTuple
 
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.letter_search import Span
@@ -25,6 +26,14 @@ from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import NOT_FINAL_STATUSES, TranscriptText
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
+
+
+class ReplayLine(NamedTuple):
+    """The line of an update that the agent sent about a session that is loaded. ``is_after_an_answer``: it came after
+    the agent's answer to this or another load of the session."""
+
+    line: bytes
+    is_after_an_answer: bool
 
 
 class Comparison:

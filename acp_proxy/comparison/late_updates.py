@@ -26,28 +26,28 @@ class LateUpdates:
         self,
         comparison: Comparison,
         *,
-        withholds_replay: bool,
-        client_gets_past: bool = True,
+        hides_replay: bool,
+        client_wants_past: bool = True,
         is_handed_over: bool = False,
         is_open_elsewhere: bool | None = None,
     ) -> None:
-        """``comparison``: with what the agent sent before its answer. With ``withholds_replay`` and
-        ``client_gets_past``, this ends its last message.
+        """``comparison``: with what the agent sent before its answer. With ``hides_replay`` and
+        ``client_wants_past``, this ends its last message.
 
-        ``withholds_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``client_gets_past``: the client asked for the past. ``is_handed_over``: the agent's session began with a
+        ``hides_replay``: the client does not see the agent's replay, such as because it has the transcript.
+        ``client_wants_past``: the client asked for the past. ``is_handed_over``: the agent's session began with a
         handover, so it lacks turns of the transcript. ``is_open_elsewhere``: as for
         ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
-        self._withholds_replay = withholds_replay
-        self._client_gets_past = client_gets_past
+        self._hides_replay = hides_replay
+        self._client_wants_past = client_wants_past
         self._is_handed_over = is_handed_over
         self._is_open_elsewhere = is_open_elsewhere
         self._waiting_updates: list[SentUpdate] = []
         self._size = 0
-        if withholds_replay and client_gets_past:
+        if hides_replay and client_wants_past:
             # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
             comparison.end_message()
@@ -71,7 +71,7 @@ class LateUpdates:
         """The lines that the client gets: none from the first user message on if it does not want the past. A resume
         replays nothing, and no prompt is open, so nobody typed that message here: it is history, and what follows it
         too, until all of the transcript has come."""
-        if self._client_gets_past or not self._is_replay:
+        if self._client_wants_past or not self._is_replay:
             return lines
         return lines if self._comparison.has_sent_whole_past(is_open_elsewhere=self._is_open_elsewhere) else []
 
@@ -96,7 +96,7 @@ class LateUpdates:
         if message is not None and message.role is Role.AGENT:
             return self._sort_words(message)
         is_known = digest(update) in self._text.whole_update_digests
-        return self._drop() if is_known and self._withholds_replay else self._take_waiting()
+        return self._drop() if is_known and self._hides_replay else self._take_waiting()
 
     def _drop_if_seen(self, message: SentMessage) -> None:
         """This message is complete. If the client has seen it, so it has what came before or in it."""
@@ -109,7 +109,7 @@ class LateUpdates:
         if not is_known or not self._client_saw_past:
             return self._take_waiting()
         self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-        has_new_end = self._comparison.tail.completes_turn and self._client_gets_past
+        has_new_end = self._comparison.tail.completes_turn and self._client_wants_past
         return [self._choose_line(sent_update)] if has_new_end else []
 
     def _sort_words(self, message: SentMessage) -> list[bytes]:
@@ -117,7 +117,7 @@ class LateUpdates:
         place = self._comparison.place
         if not message.is_new and (span := place.ensure_span(message)) is not None and self._client_saw_span(span):
             return []  # word for word what the client saw next, so far
-        new_part = self._comparison.find_new_part(message) if self._withholds_replay and not message.is_new else None
+        new_part = self._comparison.find_new_part(message) if self._hides_replay and not message.is_new else None
         was_new, message.is_new = message.is_new, True
         if new_part is not None:  # the client has seen how this message begins, and what came with it
             self._take_waiting()
@@ -151,14 +151,14 @@ class LateUpdates:
     @property
     def _client_saw_past(self) -> bool:
         """Whether the client has seen what the agent replays: in the transcript, or because it comes once more."""
-        return self._withholds_replay or self._comparison.place.user_cursor.has_restarted
+        return self._hides_replay or self._comparison.place.user_cursor.has_restarted
 
     def _client_saw_message(self, message: SentMessage) -> bool:
         """Whether the client has seen a user message or a thought that is complete, whatever follows it."""
         return message.is_repeated or ((message.is_known_without_reply or message.is_context) and self._client_saw_past)
 
     def _client_saw_span(self, span: Span) -> bool:
-        return self._withholds_replay or self._comparison.place.spans.has_sent_earlier(span)
+        return self._hides_replay or self._comparison.place.spans.has_sent_earlier(span)
 
     def _drop(self) -> list[bytes]:
         self._take_waiting()
@@ -179,4 +179,4 @@ class LateUpdates:
 
     def _choose_line(self, update: SentUpdate) -> bytes:
         """The line to send, with the call id that the client knows."""
-        return update.line if self._withholds_replay else update.original_line
+        return update.line if self._hides_replay else update.original_line

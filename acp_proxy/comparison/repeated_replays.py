@@ -5,7 +5,7 @@ the agent was asked for several. Lines in, lines out.
 from collections import deque
 from itertools import takewhile
 
-from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.context_messages import has_context_form
 from acp_proxy.comparison.letters import SHORT_TEXT_LIMIT, digest, read_block_letters
 from acp_proxy.comparison.sent_messages import read_update_as_v1, read_without_ids
@@ -17,8 +17,6 @@ _CONTEXT_MARKS = (b"_context", b"Response")
 """What context of one of these forms has, as JSON."""
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
-ReplayLine = tuple[bytes, bool]
-"""A line, with whether it came after an answer of the agent: to this or another load of the session."""
 _REPLY_ROLES = frozenset({Role.AGENT, Role.THOUGHT})
 _TEXT_ROLES = _REPLY_ROLES | {Role.USER}
 

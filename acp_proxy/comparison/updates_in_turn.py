@@ -30,12 +30,12 @@ class UpdatesInTurn:
     """The updates of one session in that turn. The comparison is over, so each line comes out with whether
     to record it."""
 
-    def __init__(self, comparison: Comparison, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
-        """``comparison``: with what the agent sent before the prompt. ``withholds_replay``: the client must not get
+    def __init__(self, comparison: Comparison, *, hides_replay: bool, awaits_replay: bool = False) -> None:
+        """``comparison``: with what the agent sent before the prompt. ``hides_replay``: the client must not get
         that, since it has seen the transcript, or wants nothing of the past.
         ``awaits_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
-        self._withholds_replay = withholds_replay
+        self._hides_replay = hides_replay
         self._position, self._next_user_index = comparison.place.position, comparison.place.user_cursor.next_index
         """Where the replay has come to, as ``position`` and ``user_cursor.next_index`` of the comparison's place."""
         self._thought_position = 0
@@ -128,7 +128,7 @@ class UpdatesInTurn:
         of the latter two with its next chunk. Anything else is new."""
         may_become_echo = any(prompt.startswith(self._letters + letters) for prompt in prompts)
         if not may_become_echo and self._context.looks_like_context(letters, follows_call=self._follows_call):
-            return [SortedLine(line, not (self._withholds_replay and self._is_replay_proven), should_record=False)]
+            return [SortedLine(line, not (self._hides_replay and self._is_replay_proven), should_record=False)]
         self._letters += letters
         self._was_awaited = self._awaits_replay
         proof_index = self._find_proof(self._letters)
@@ -305,7 +305,7 @@ class UpdatesInTurn:
         It is sent now, unless the agent's replay is hidden and the line is a user message, which is not the agent's
         answer, or belongs to a replay that a user message has proved.
         """
-        is_sent = not (self._withholds_replay and (self._is_replay_proven or self._is_in_user_message))
+        is_sent = not (self._hides_replay and (self._is_replay_proven or self._is_in_user_message))
         self._undecided.append((line, is_sent))
         self._size += len(line)
         sorted_lines = [SortedLine(line, True, False)] if is_sent else []

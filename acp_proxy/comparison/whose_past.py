@@ -5,8 +5,8 @@ users, under "Whose replay you see".
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result, and everybody asks that. If a rule was found in ``proxy/load``, it is there before
-  anything is compared, so that a held replay may be dropped.
+- ``Load.decision`` has the result, and everybody asks that. If a rule was found in ``proxy/load``, it is mostly there
+  before anything is compared; a cancel may come later.
 """
 
 import enum
@@ -75,19 +75,19 @@ def find_rule_by_number(number: object) -> Rule | None:
     return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
 
 
-def make_decision(rule: Rule, *, client_gets_past: bool) -> Decision:
+def make_decision(rule: Rule, *, client_wants_past: bool) -> Decision:
     """Whose past the client sees if this rule holds.
 
-    ``client_gets_past``: False if the client has the past on the screen, as one has that resumes. True also for a
+    ``client_wants_past``: False if the client has the past on the screen, as one has that resumes. True also for a
     resume that passes, whose client gets what the agent sends.
     """
-    return Decision(rule.past_if_wanted if client_gets_past else WhosePast.NOTHING, rule)
+    return Decision(rule.past_if_wanted if client_wants_past else WhosePast.NOTHING, rule)
 
 
 def choose_past(
     comparison: Comparison | None,
     *,
-    client_gets_past: bool = True,
+    client_wants_past: bool = True,
     comparison_failed: bool = False,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
@@ -95,7 +95,7 @@ def choose_past(
 
     Only for a load of which no rule was found before. ``comparison``: of the agent's replay, whose last message was
     ended; None if the agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if
-    ``comparison_failed``: the transcript could not be read, or the comparison was given up. ``client_gets_past``: as
+    ``comparison_failed``: the transcript could not be read, or the comparison was given up. ``client_wants_past``: as
     for ``make_decision``. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
     """
     if comparison_failed:
@@ -104,7 +104,7 @@ def choose_past(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return make_decision(rule, client_gets_past=client_gets_past)
+    return make_decision(rule, client_wants_past=client_wants_past)
 
 
 def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

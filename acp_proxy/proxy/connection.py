@@ -122,7 +122,7 @@ class Connection:
     def must_compare_first(self, past_chosen: PastChosen) -> bool:
         """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run/`` must compare
         before it passes ``past_chosen`` to ``handle``."""
-        return past_chosen.is_uncompared and self._load_machine.loads.has_waiting_updates_of_replay(
+        return past_chosen.comparison_was_skipped and self._load_machine.loads.has_waiting_updates_of_replay(
             past_chosen.request_id
         )
 
@@ -176,7 +176,8 @@ class Connection:
 
     def _hold_and_rewrite(self, effects: list[Effect]) -> list[Effect]:
         """Hold entries back that must wait; return the other effects, with titles and ids as the client knows them."""
-        # The entries of lines were filtered line by line, so this first one finds only those of other events.
+        # The entries of lines were held back line by line, since one read may have lines from before and after the
+        # agent's name. So this first one finds only those of other events.
         effects = self._unnamed_agent_entries.hold_back(effects)
         effects = self._draft_methods.have_titles_amended(effects)
         effects = self._uncopied_sessions.hold_back(effects)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from acp_proxy.comparison.comparison import ReplayLine
 from acp_proxy.comparison.whose_past import Decision
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.transcript.rewinds import Point
@@ -272,7 +273,8 @@ class LookUpSession(Struct, frozen=True):
 
 
 class DecideLater(Struct, frozen=True):
-    """Decide on these lines again, as ``LinesRead``, once the effects that stand before this are performed."""
+    """Decide on these lines again, as ``LinesRead``, once the effects that stand before this are performed. Always the
+    last effect of a decision, since the lines that follow wait, too: ``Connection`` adds them to it."""
 
     peer: Peer
     lines: list[bytes]
@@ -288,13 +290,13 @@ class DecideWaiting(Struct, frozen=True):
 class CompareUnsettled(Struct, frozen=True):
     """Compare what the agent sent about a session with its transcript. The event ``UnsettledCompared`` follows.
 
-    ``updates``: lines of updates, each with whether it came after an answer of the agent. ``since_size``: if set, they
+    ``updates``: of the conversation. ``since_size``: if set, they
     are what was new when the transcript had this size, and only what was appended to it since is compared.
     """
 
     request_id: RequestId
     session_id: str
-    updates: tuple[tuple[bytes, bool], ...]
+    updates: tuple[ReplayLine, ...]
     since_size: int | None = None
 
 
@@ -306,15 +308,15 @@ class ChooseAndShowPast(Struct, frozen=True):
     """
 
     request_id: RequestId
-    updates: tuple[tuple[bytes, bool], ...] = ()
-    """Lines of conversation updates, each with whether it came after an answer of the agent."""
+    updates: tuple[ReplayLine, ...] = ()
+    """What the agent sent of the conversation."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
     decision: Decision | None = None
     """Whose past is shown, if that is decided already, whatever is compared."""
     is_handed_over: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
-    client_gets_past: bool = True
+    client_wants_past: bool = True
     """The client may get the past."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""

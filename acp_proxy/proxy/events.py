@@ -64,10 +64,10 @@ class PastChosen(Struct, frozen=True):
     client has it; if it is the agent's replay, that leaves now.
 
     ``decision``: whose past is shown, and why. ``comparison``: None if the transcript could not be read, the comparison
-    was given up, or nothing was compared, since the agent had sent nothing before its answer (``is_uncompared``); from
-    now on, only its load changes it. ``latest_state_lines``: lines with the latest recorded state of the session.
-    ``handover_record``: the one for the agent, if it was asked for. ``attached_blocks``: content blocks that follow it,
-    as JSON. ``transcript_size``: the size of the transcript, in bytes.
+    was given up, or nothing was compared, since the agent had sent nothing before its answer
+    (``comparison_was_skipped``); from now on, only its load changes it. ``latest_state_lines``: lines with the latest
+    recorded state of the session. ``handover_record``: the one for the agent, if it was asked for. ``attached_blocks``:
+    content blocks that follow it, as JSON. ``transcript_size``: the size of the transcript, in bytes.
     """
 
     request_id: RequestId
@@ -76,7 +76,7 @@ class PastChosen(Struct, frozen=True):
     latest_state_lines: list[bytes]
     handover_record: str = ""
     attached_blocks: tuple[bytes, ...] = ()
-    is_uncompared: bool = False
+    comparison_was_skipped: bool = False
     transcript_size: int = 0
 
 

@@ -1,9 +1,9 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-adjacent entries of one session; more than 4 KiB of updates end a write. What is forwarded before it is recorded is
-written a moment later (``record_soon``); everything else waits until it is (``wait_until_recorded``). What a user asks
-of the store runs on the same thread, after the effects added before (``run_on_writer``).
+adjacent entries of one session; updates of one read that have more than 4 KiB end a write. What is forwarded before it
+is recorded is written a moment later (``record_soon``); everything else waits until it is (``wait_until_recorded``).
+What a user asks of the store runs on the same thread, after the effects added before (``run_on_writer``).
 
 A failing store suspends the recording of a session (``TranscriptFiles``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -53,8 +53,8 @@ _ENTRY_OVERHEAD = 200
 """Bytes of memory of an entry, besides its content."""
 
 _WRITE_NOW_BYTES = 4096
-"""Updates of at least so many bytes are not joined with the next ones, which would cost a copy, and updates of more end
-the write."""
+"""Updates of one read with at least so many bytes are not joined with those of the next reads, which would cost a copy;
+with more, they end the write."""
 _NAME_LENGTH = 500
 """The most characters of a name or version."""
 
@@ -343,7 +343,7 @@ class Recorder:
             self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
-        """Write what was added, with one write for adjacent entries of one session; many bytes of updates end it."""
+        """Write what was added, with one write for adjacent entries of one session (``_WRITE_NOW_BYTES``)."""
         # Adjacent entries of one session, and when the first of them was added.
         session_id, parts, first_stamp = "", file_format.Parts(), ""
         while batch:
@@ -460,7 +460,7 @@ def _measure(effect: TranscriptEffect) -> int:
 
 
 def _replace_entries_with_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
-    """Only starts of sessions, starts and ends of turns, and where each session's entries begin to be missing."""
+    """Without entries and ``IndexSession``; in their place, where each session's entries begin to be missing."""
     kept_effects: deque[TimedEffect] = deque()
     with_gap: set[str] = set()
     for seconds, effect in effects:

@@ -4,7 +4,7 @@ load (``past_thread``), for what the agent sends later (``load_performer``), and
 
 from collections.abc import Callable, Iterable
 
-from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.protocol import acp, v2_updates
 from acp_proxy.transcript.reader import AlikeLines, Line
@@ -13,13 +13,13 @@ from acp_proxy.transcript.v2_entries import read_as_v1
 
 def compare_replay(
     transcript: Iterable[Line | AlikeLines],
-    replay: Iterable[tuple[bytes, bool]],
+    replay: Iterable[ReplayLine],
     mask: Callable[[bytes], bytes] | None = None,
     is_needed: Callable[[], bool] = lambda: True,
 ) -> Comparison | None:
     """A ``Comparison`` of the agent's replay with a transcript.
 
-    ``replay``: lines of updates, each with whether it came after an answer of the agent. ``mask``: as for
+    ``mask``: as for
     ``PastThread``; None: a transcript with masks was masked later, in the known forms of secrets. ``is_needed``:
     the comparison stops, and is None, when this returns False. Raises OSError.
     """

@@ -1,5 +1,5 @@
-"""Looks a session up for a load: whether it was deleted, and what can be shown. Raises nothing: a failure of the store
-is part of the result.
+"""A transcript that can be shown, and how it is looked up for a load. That raises nothing: a failure of the store is
+part of the result.
 """
 
 from collections.abc import Callable

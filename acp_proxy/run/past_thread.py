@@ -103,7 +103,7 @@ class PastThread:
         effect = self._effect
         # What holds if the transcript cannot be read.
         decision = effect.decision or choose_past(
-            None, client_gets_past=effect.client_gets_past, comparison_failed=True
+            None, client_wants_past=effect.client_wants_past, comparison_failed=True
         )
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
@@ -116,7 +116,7 @@ class PastThread:
                 comparison.end_message()
             decision = effect.decision or choose_past(
                 comparison,
-                client_gets_past=effect.client_gets_past,
+                client_wants_past=effect.client_wants_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
             )
@@ -125,10 +125,12 @@ class PastThread:
         states = self._make_states(replayer, summary) if decision.whose_past is WhosePast.TRANSCRIPT else []
         # If nothing was compared, what waits by now may still be a late replay: ``try_finish`` then has it compared
         # first. Not if the transcript could not be read.
-        is_uncompared = is_done and not effect.needs_comparison
+        comparison_was_skipped = is_done and not effect.needs_comparison
         size = self._reader.size
         self._report(
-            PastChosen(effect.request_id, decision, comparison, states, handover_record, attached, is_uncompared, size)
+            PastChosen(
+                effect.request_id, decision, comparison, states, handover_record, attached, comparison_was_skipped, size
+            )
         )
 
     @contextmanager
@@ -174,7 +176,7 @@ class PastThread:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client_output.lock:
-                self._try_finish(replace(past_chosen, comparison=comparison, is_uncompared=False))
+                self._try_finish(replace(past_chosen, comparison=comparison, comparison_was_skipped=False))
         self._reader.close()
 
     def _compare(self) -> Comparison | None:

@@ -32,7 +32,7 @@ TALK: list[str | Update] = ["> run it", USE, call("a", "Run"), DONE, "> and agai
 
 def send_late(comparison: Comparison, *said: str | Update, ours: bool = True) -> list[Update]:
     """What a client gets of what comes after the answer, until its next prompt."""
-    sorting = LateUpdates(comparison, withholds_replay=ours)
+    sorting = LateUpdates(comparison, hides_replay=ours)
     sent = [out for update in map(expand, said) for out in sorting.add(line(update), update)]
     return updates([*sent, *sorting.release()])
 
@@ -144,21 +144,21 @@ def test_context_begins_no_transcript() -> None:
 
 @pytest.mark.parametrize("context", [OUTPUT, CONTEXT])
 def test_context_in_a_replay_that_a_message_proves_in_a_turn_belongs_to_it(context: str) -> None:
-    turn = UpdatesInTurn(compare_replay(transcript(*TALK)), withholds_replay=True)
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK)), hides_replay=True)
     past = [*add_in_turn(turn, *TALK[:3], context, *TALK[3:7], context, TALK[7]), *turn.release()]
     assert not any(each.should_send or each.should_record for each in past)
     assert [(each.should_send, each.should_record) for each in add_in_turn(turn, "Now it is.")] == [(True, True)]
 
 
 def test_a_message_in_a_turn_passes_if_the_replay_does_not_go_on_after_it() -> None:
-    turn = UpdatesInTurn(compare_replay(transcript(*TALK)), withholds_replay=True)
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK)), hides_replay=True)
     said = [out for out in add_in_turn(turn, *TALK[:4], CONTEXT, "As you like.") if out.should_send]
     assert updates(out.line for out in said) == [expand(CONTEXT), expand("As you like.")]
     assert all(out.should_record for out in said)
 
 
 def test_context_in_a_turn_is_sent_and_not_recorded() -> None:
-    turn = UpdatesInTurn(compare_replay(transcript(*TALK), *TALK), withholds_replay=False)
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK), *TALK), hides_replay=False)
     assert [(out.should_send, out.should_record) for out in add_in_turn(turn, SESSION)] == [(True, False)]
 
 
@@ -216,7 +216,7 @@ def test_context_between_the_end_of_one_replay_and_the_beginning_of_another_hide
 @pytest.mark.parametrize("ours", [True, False])
 def test_the_echo_of_a_prompt_is_no_context(prompt: str, is_proven: bool, ours: bool) -> None:
     chunks = [f"> {part}" for part in prompt.partition(SESSION[2:]) if part]
-    turn = UpdatesInTurn(compare_replay(transcript(*TALK), "> run it", chunks[0], *TALK[1:4]), withholds_replay=ours)
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK), "> run it", chunks[0], *TALK[1:4]), hides_replay=ours)
     prompts = [fold_letters(prompt)]
 
     def sort(*said: str | Update) -> list[SortedLine]:
@@ -229,7 +229,7 @@ def test_the_echo_of_a_prompt_is_no_context(prompt: str, is_proven: bool, ours: 
 
 
 def test_what_an_agent_tells_itself_in_a_turn_is_no_context_by_its_words() -> None:
-    turn = UpdatesInTurn(compare_replay(transcript(*TALK), "> run it", CONTEXT, *TALK[1:4]), withholds_replay=False)
+    turn = UpdatesInTurn(compare_replay(transcript(*TALK), "> run it", CONTEXT, *TALK[1:4]), hides_replay=False)
     out = [*add_in_turn(turn, CONTEXT, "I went on."), *turn.release()]
     assert updates(each.line for each in out if each.should_send) == list(map(expand, [CONTEXT, "I went on."]))
     assert updates(each.line for each in out if each.should_record) == list(map(expand, [CONTEXT, "I went on."]))

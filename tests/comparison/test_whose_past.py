@@ -47,8 +47,8 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.TOO_COSTLY)),
     "a load whose transcript cannot be read": (None, {"comparison_failed": True}, Decision(AGENT, Rule.UNREADABLE)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
-    "a resume that catches up": (None, {"client_gets_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
-    "a resume that catches up and replays": (ONE, {"client_gets_past": False}, Decision(NOTHING, Rule.LESS)),
+    "a resume that catches up": (None, {"client_wants_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
+    "a resume that catches up and replays": (ONE, {"client_wants_past": False}, Decision(NOTHING, Rule.LESS)),
 }
 """By what happens: what the agent replays (None: nothing that is compared), what else is known, and the decision."""
 
@@ -76,8 +76,8 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
 
 @pytest.mark.parametrize("path", WITHOUT_COMPARISON)
 def test_a_rule_that_needs_no_comparison_decides_alone(path: str) -> None:
-    rule, client_gets_past, whose_past = WITHOUT_COMPARISON[path]
-    assert make_decision(rule, client_gets_past=client_gets_past) == Decision(whose_past, rule)
+    rule, client_wants_past, whose_past = WITHOUT_COMPARISON[path]
+    assert make_decision(rule, client_wants_past=client_wants_past) == Decision(whose_past, rule)
 
 
 def test_every_rule_decides_on_some_path() -> None:

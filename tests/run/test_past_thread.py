@@ -53,7 +53,7 @@ def make_thread(
 
     def end(what: PastChosen) -> bool:
         ended.append(what)
-        return not (what.is_uncompared and must_compare_first)
+        return not (what.comparison_was_skipped and must_compare_first)
 
     return PastThread(
         transcript_lines.SESSION,
@@ -128,14 +128,14 @@ def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     heard, ended = show(path, ours, "full", must_compare_first=must_compare_first)
     assert heard[1:] == messages(ANSWER)
-    assert (ended.decision.rule, ended.is_uncompared) == (Rule.NOTHING_REPLAYED, not must_compare_first)
+    assert (ended.decision.rule, ended.comparison_was_skipped) == (Rule.NOTHING_REPLAYED, not must_compare_first)
     assert (ended.comparison is not None) is must_compare_first
 
 
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(WANTED, client_gets_past=False, decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
+    wanted = replace(WANTED, client_wants_past=False, decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
     heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
@@ -164,7 +164,7 @@ def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode
     new = messages([LACKED])
     wanted = replace(
         make_request(messages(ANSWER) + new),
-        client_gets_past=False,
+        client_wants_past=False,
         decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
     )
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
@@ -209,7 +209,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
         WANTED,
         makes_handover_record=True,
         decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
-        client_gets_past=False,
+        client_wants_past=False,
         before_prompt=RequestId("1"),
     )
     heard, ended = show(path, ours, "compact", wanted)

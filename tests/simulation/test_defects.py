@@ -141,8 +141,8 @@ def _forget_steering(patch: Patch) -> None:
 def _send_the_tail_of_a_resume(patch: Patch) -> None:
     init = LateUpdates.__init__
 
-    def shows(self: LateUpdates, comparison: Any, *, withholds_replay: bool, **_: bool) -> None:
-        init(self, comparison, withholds_replay=withholds_replay)
+    def shows(self: LateUpdates, comparison: Any, *, hides_replay: bool, **_: bool) -> None:
+        init(self, comparison, hides_replay=hides_replay)
 
     patch.setattr(LateUpdates, "__init__", shows)
 

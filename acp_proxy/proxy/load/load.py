@@ -2,8 +2,8 @@
 
 Two classes change a load, both under the lock on deciding (``Relay`` has it):
 
-- ``LoadMachine`` assigns its attributes: the state only in ``LoadMachine._apply_event``, as the table in
-  ``load_states`` says.
+- ``LoadMachine`` assigns its attributes and changes what they hold. It assigns the state only in
+  ``LoadMachine._apply_event``, as the table in ``load_states`` says.
 - ``LoadLineHandler`` assigns none. It adds what the agent sends to ``lines`` and takes what leaves, feeds
   ``compared_replay``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``. If a
   load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
@@ -25,7 +25,7 @@ from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.comparison.whose_past import Rule, WhosePast, make_decision
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
-from acp_proxy.proxy.load.load_lines import LoadLines
+from acp_proxy.proxy.load.line_buffers import LoadLines
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import STATES, LoadState
 
@@ -76,11 +76,11 @@ class ComparedReplay:
         self.needs_recheck = True
         return self.late_updates.add(line, update)
 
-    def begin_updates_in_turn(self, *, withholds_replay: bool, awaits_replay: bool = False) -> None:
-        """The client has prompted. ``withholds_replay``, ``awaits_replay``: of the load."""
+    def begin_updates_in_turn(self, *, hides_replay: bool, awaits_replay: bool = False) -> None:
+        """The client has prompted. ``hides_replay``, ``awaits_replay``: of the load."""
         if self.updates_in_turn is None:
             self.updates_in_turn = UpdatesInTurn(
-                self.comparison, withholds_replay=withholds_replay, awaits_replay=awaits_replay
+                self.comparison, hides_replay=hides_replay, awaits_replay=awaits_replay
             )
 
     def find_new(self) -> list[bytes]:
@@ -165,7 +165,7 @@ class Load:
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
         self.decision = (
-            make_decision(plan.rule, client_gets_past=plan.client_gets_past) if plan.rule is not None else None
+            make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
         """Whose past the client sees, and why; None: not decided yet. What happens later may decide anew."""
         self.compared_replay: ComparedReplay | None = None
@@ -195,12 +195,14 @@ class Load:
         return self.compared_replay.comparison.tail.size if self.compared_replay is not None else 0
 
     @property
-    def withholds_replay(self) -> bool:
-        """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
-        the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
+    def hides_replay(self) -> bool:
+        """Whether the client does not see the agent's replay, nor what comes late of it: it has the transcript's, or
+        none, since one that resumes has the past on the screen, and one that cancels wants none.
+
+        Until then, a decision may change: what waits passes if it becomes too much, and must not lack a part then.
         """
-        if self.decision is None:
-            return not self.plan.client_gets_past
+        if self.decision is None or self.holds_lines:
+            return not self.plan.client_wants_past
         return self.decision.whose_past is not WhosePast.AGENT
 
     @property

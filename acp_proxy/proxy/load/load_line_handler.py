@@ -8,12 +8,14 @@ before any answer, an update is sent and recorded at once, unless it proves to b
 from collections.abc import Callable
 from typing import assert_never
 
+from acp_proxy.comparison.comparison import ReplayLine
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.updates_in_turn import SortedLine
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import CompareUnsettled, DecideLater, Effect, EndTurn, Forward
+from acp_proxy.proxy.load.line_buffers import WaitingLine
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
 from acp_proxy.proxy.load.load_registry import LoadRegistry
@@ -65,16 +67,16 @@ class LoadLineHandler:
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY:
-                load.lines.conversation.add(line, load.lines.other_replays.agent_answered_other_load)
+                load.lines.conversation.add(ReplayLine(line, load.lines.other_replays.agent_answered_other_load))
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
-                return self._send_or_hold_line(load.session_id, line) if not load.withholds_replay else []
+                return self._send_or_hold_line(load.session_id, line) if not load.hides_replay else []
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return []
             case LoadState.AWAITING_PAST | LoadState.CANCELLING_AGREED:
-                load.lines.after_answer.add(line, update)
+                load.lines.after_answer.add(WaitingLine(line, update))
                 return []
             case LoadState.BEFORE_PROMPT | LoadState.IN_FIRST_TURN:
                 # The latter if the turn's prompts were cancelled, so that they are no turn any more.
@@ -93,7 +95,7 @@ class LoadLineHandler:
                 load.session_id, message.raw, acp.member(message.params, "update"), session_may_be_new=False
             )
         elif load.lines.states.size + len(line) <= HELD_BYTES_LIMIT:
-            load.lines.states.add(line, None)
+            load.lines.states.add(WaitingLine(line))
         if self._loads.find_load_holding_lines(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, may_precede_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
@@ -112,7 +114,7 @@ class LoadLineHandler:
         load = self._loads.find_load_holding_lines(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.lines.conversation and load.plan.client_gets_past
+        passes = load.lines.conversation and load.plan.client_wants_past
         effects = self._bring_cannot_wait(load) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -121,16 +123,17 @@ class LoadLineHandler:
         holder = self._loads.find_load_holding_lines(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.lines.after_answer.add(line, None)
+        holder.lines.after_answer.add(WaitingLine(line))
         return self._keep_within_limits(holder)
 
     def _keep_within_limits(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        if load.withholds_replay and load.lines.conversation:  # it was held to be compared
+        if load.hides_replay or load.decision is not None:
+            # The past is not in these lines. It is shown as decided after the agent's answer, so nothing passes.
             load.lines.conversation.drop()
-            return []
+            return self.send_lines_waiting_for_answer(load) if self._limits.is_exceeded_by(load) else []
         return self._bring_cannot_wait(load)
 
     def _keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
@@ -140,7 +143,7 @@ class LoadLineHandler:
         """
         if load.lines.conversation.is_closed:
             return
-        load.lines.conversation.add(line, is_after_an_answer)
+        load.lines.conversation.add(ReplayLine(line, is_after_an_answer))
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
             load.lines.conversation.close()
 
@@ -164,7 +167,7 @@ class LoadLineHandler:
         if load.compared_replay is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.add_late_update(line, update)]
         # Nothing is compared yet, and the client must not see a replay.
-        if load.withholds_replay and load.can_compare and not load.opens_new_session:
+        if load.hides_replay and load.can_compare and not load.opens_new_session:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         self._keep_to_compare(load, line, is_after_an_answer=True)
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
@@ -176,7 +179,7 @@ class LoadLineHandler:
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return []
         if load.lines.conversation:
-            _, is_after_an_answer = load.lines.conversation.items[-1]
+            is_after_an_answer = load.lines.conversation.items[-1].is_after_an_answer
             is_recorded = load.compared_replay is None and load.imports_replay and not is_after_an_answer
             return [] if is_recorded else [_ask_to_compare(load)]
         if load.compared_replay is None or not load.compared_replay.needs_recheck:
@@ -184,7 +187,7 @@ class LoadLineHandler:
         # What is new may have been recorded in the meantime: another window has loaded the session too.
         effects = self._release_late_updates(load)
         lines = load.compared_replay.begin_recheck()
-        updates = tuple((line, True) for line in lines)
+        updates = tuple(ReplayLine(line, is_after_an_answer=True) for line in lines)
         compared_size = load.compared_replay.transcript_size
         return effects + (
             [CompareUnsettled(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
@@ -209,7 +212,7 @@ class LoadLineHandler:
     def begin_updates_in_turn(self, load: Load) -> None:
         """The next prompt comes: everything is new from now on except a replay that still runs."""
         if load.compared_replay is not None:
-            load.compared_replay.begin_updates_in_turn(withholds_replay=load.withholds_replay)
+            load.compared_replay.begin_updates_in_turn(hides_replay=load.hides_replay)
 
     def _handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""

@@ -1,18 +1,16 @@
 """Follows each ``Load``, from the question to the agent until it is over.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run/`` finds into events of a ``Load``, and
-does what ``load_states.STATES`` says. Some methods do an action's work without a transition, since there is no load
-yet (``begin_…``, ``add_fork``) or the state stays (``settle_before_next_load``). Who else changes what of a load: the
-beginning of ``load``.
+does what ``load_states.STATES`` says. Who else changes what of a load: the beginning of ``load``.
 """
 
 from typing import assert_never
 
-from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
-from acp_proxy.comparison.whose_past import Rule, WhosePast, make_decision
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, make_decision
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
@@ -31,6 +29,7 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.events import PastChosen, UnsettledCompared
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
+from acp_proxy.proxy.load.line_buffers import WaitingLine
 from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_limits import LoadLimits
 from acp_proxy.proxy.load.load_line_handler import LoadLineHandler, send_lines
@@ -85,10 +84,10 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
-                _set_decision(load, Rule.PASSES)
-                return send_lines(load.lines.conversation.lines if not load.withholds_replay else [])
+                load.decision = _make_decision(load, Rule.PASSES)
+                return send_lines(load.lines.conversation.lines if not load.hides_replay else [])
             case Action.SEND_HELD_REPLAY:
-                return send_lines([line for line, _ in load.lines.conversation.take()])
+                return send_lines([item.line for item in load.lines.conversation.take()])
             case Action.DROP_REPLAY:
                 load.lines.conversation.drop()
                 return []
@@ -106,13 +105,13 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                _set_decision(load, Rule.CANCELLED)
+                load.decision = _make_decision(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.states.drop()
                 # Updates are of the session that the agent does not have. Whatever else waits is not: an answer, say.
                 load.lines.after_answer.replace(
-                    [item for item in load.lines.after_answer.items if not _is_update(item[0])]
+                    [item for item in load.lines.after_answer.items if not _is_update(item.line)]
                 )
                 return self._open_new_session(load)
             case Action.KEEP_OPENED_OR_END:
@@ -150,14 +149,14 @@ class LoadMachine:
             load.request.id, self._session_tracker.sessions.find_opening_answer(load.session_id)
         )
         if (busy := self._negotiated.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
-            load.lines.before_answer.add(busy, None)
+            load.lines.before_answer.add(WaitingLine(busy))
         return self._choose_and_show_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.lines.conversation.replace([(raw + b"\n", False) for raw in raw_updates])
+        load.lines.conversation.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
         return self._add_opened_within_limits(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -192,7 +191,7 @@ class LoadMachine:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
         load.answer_line = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
-        cancelled_lines: dict[object, list[tuple[bytes, bool]]] = {}
+        cancelled_lines: dict[object, list[ReplayLine]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
                 cancelled_lines[other.request.id] = other.lines.conversation.take()
@@ -251,7 +250,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.is_handed_over = True
-        _set_decision(load, Rule.HANDED_OVER)
+        load.decision = _make_decision(load, Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -264,7 +263,7 @@ class LoadMachine:
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
         idle = self._negotiated.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
-            load.lines.before_answer.add(idle, None)
+            load.lines.before_answer.add(WaitingLine(idle))
         load.result = message.result
         return [*new_session.effects, *self._apply_event(load, new_session.event)]
 
@@ -273,10 +272,10 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            _set_decision(load, Rule.NOT_RECORDED)
+            load.decision = _make_decision(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
-            load.can_compare = not load.plan.client_gets_past
+            load.can_compare = not load.plan.client_wants_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.lines.conversation else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
@@ -289,7 +288,7 @@ class LoadMachine:
                 load.needs_comparison,
                 load.decision,
                 load.is_handed_over,
-                client_gets_past=load.plan.client_gets_past,
+                client_wants_past=load.plan.client_wants_past,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
@@ -310,14 +309,16 @@ class LoadMachine:
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = past_chosen.decision
-        if is_cancelled:
-            _set_decision(load, Rule.CANCELLED)
+        load.decision = past_chosen.decision if not is_cancelled else _make_decision(load, Rule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
             self._keep_comparison(
-                load, past_chosen.comparison, past_chosen.transcript_size, needs_recheck=needs_recheck
+                load,
+                past_chosen.comparison,
+                past_chosen.transcript_size,
+                hides_replay=load.decision.whose_past is not WhosePast.AGENT,  # which is final now
+                needs_recheck=needs_recheck,
             )
         self._continuations.keep_handover_record(load, past_chosen)
         load.latest_state_lines = past_chosen.latest_state_lines
@@ -337,7 +338,7 @@ class LoadMachine:
             load.lines.conversation.drop()
         if self._handovers.has_pending_handover_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
-        lines += [line for line, _ in load.lines.before_answer.take()]
+        lines += [item.line for item in load.lines.before_answer.take()]
         ids = load.compared_replay.new_message_ids if load.compared_replay is not None else {}
         effects: list[Effect] = [*self._session_tracker.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.resend_prompt(load)
@@ -355,23 +356,27 @@ class LoadMachine:
                     load.can_compare = False
                 else:
                     compared = self._keep_comparison(
-                        load, unsettled_compared.comparison, unsettled_compared.transcript_size, needs_recheck=False
+                        load,
+                        unsettled_compared.comparison,
+                        unsettled_compared.transcript_size,
+                        hides_replay=load.hides_replay,
+                        needs_recheck=False,
                     )
                     if self._session_tracker.sessions.is_in_turn(load.session_id):
-                        compared.begin_updates_in_turn(
-                            withholds_replay=load.withholds_replay, awaits_replay=load.awaits_replay
-                        )
+                        compared.begin_updates_in_turn(hides_replay=load.hides_replay, awaits_replay=load.awaits_replay)
                         queued = [user.variants[0] for user in unsettled_compared.comparison.text.unechoed_prompts]
                         load.unechoed_letters = queued or load.unechoed_letters
                 return self._apply_postponed_events(load)
         return []
 
     @staticmethod
-    def _keep_comparison(load: Load, comparison: Comparison, size: int, *, needs_recheck: bool) -> ComparedReplay:
+    def _keep_comparison(
+        load: Load, comparison: Comparison, size: int, *, hides_replay: bool, needs_recheck: bool
+    ) -> ComparedReplay:
         late_updates = LateUpdates(
             comparison,
-            withholds_replay=load.withholds_replay,
-            client_gets_past=load.plan.client_gets_past,
+            hides_replay=hides_replay,
+            client_wants_past=load.plan.client_wants_past,
             is_handed_over=load.is_handed_over,
             is_open_elsewhere=load.is_open_elsewhere,
         )
@@ -508,9 +513,9 @@ class LoadMachine:
         return effects
 
 
-def _set_decision(load: Load, rule: Rule) -> None:
-    """Decide whose past the client sees: this rule holds from now on."""
-    load.decision = make_decision(rule, client_gets_past=load.plan.client_gets_past)
+def _make_decision(load: Load, rule: Rule) -> Decision:
+    """Whose past the client sees if this rule holds."""
+    return make_decision(rule, client_wants_past=load.plan.client_wants_past)
 
 
 def _is_update(line: bytes) -> bool:

@@ -109,7 +109,7 @@ class LoadRegistry:
         load = self.find_pending(id)
         if load is None or not load.agent_may_replay:
             return False
-        return any(update is not None for _, update in load.lines.after_answer.items)
+        return any(item.update is not None for item in load.lines.after_answer.items)
 
     def find_session_of_held_request(self, cancel: Notification) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels, or None."""

@@ -25,7 +25,8 @@ except a replay that still runs (``IN_FIRST_TURN``).
 A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as opened. The
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
 
-The first state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and
+Asked and agreed loads are *pending* in ``LoadRegistry``, cancelled ones too until the agent has answered. The first
+state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and
 ``OVERTAKEN`` (``LoadMachine.handle_agents_answer``, ``LoadMachine.handle_new_session_answer``); ``LoadLineHandler``
 brings ``CANNOT_WAIT``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and the others are brought by ``handle_…``
 methods, such as ``LoadMachine.handle_prompt``. What is opened may end before its first turn has, with ``MUST_END`` or

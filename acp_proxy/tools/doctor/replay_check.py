@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.whose_past import Rule, choose_past, find_rule_by_number
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
@@ -105,7 +105,7 @@ def _is_suitable(row: ListedSession) -> bool:
 
 def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
-    comparison = compare_replay(drop_rewound(reader), ((line, False) for line in lines))
+    comparison = compare_replay(drop_rewound(reader), (ReplayLine(line, is_after_an_answer=False) for line in lines))
     if comparison is not None:
         comparison.end_message()
     rule = choose_past(comparison, comparison_failed=comparison is None).rule

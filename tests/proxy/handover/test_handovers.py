@@ -506,7 +506,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
         make_request_id(2),
         decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
         is_handed_over=True,
-        client_gets_past=False,
+        client_wants_past=False,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
     )

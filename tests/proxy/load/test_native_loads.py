@@ -688,6 +688,39 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
     assert asked.decision == Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
 
 
+@pytest.mark.parametrize("modes", [Modes(load=STORE), Modes()])
+def test_too_much_state_before_the_answer_does_not_cost_a_transcript_that_is_to_be_shown(
+    monkeypatch: pytest.MonkeyPatch, modes: Modes
+) -> None:
+    """The replay was dropped as too large and needless: what waits beside it leaves, and the transcript is shown."""
+    monkeypatch.setattr(load_limits, "HELD_BYTES_LIMIT", 500)
+    talk = loading(SimulatedSession(says=PAST, moved=modes.load != STORE), modes)
+    state = line(commands("s", "x" * 600))
+    assert talk.agent.say(*TURN_ONE, *TURN_TWO, state, state, GREETING).to_client == state * 2
+    (asked,) = talk.agent.say(result(1, {})).asked
+    assert isinstance(asked, ChooseAndShowPast)
+    assert asked.decision is not None
+    assert asked.decision.whose_past is WhosePast.TRANSCRIPT
+
+
+@pytest.mark.parametrize("stored", [SimulatedSession(says=PAST), SimulatedSession(says=PAST, moved=True)])
+def test_a_replay_that_comes_in_a_turn_is_whole_if_the_transcript_is_not_shown_after_all(
+    stored: SimulatedSession,
+) -> None:
+    """An option, or a handover, asks for the transcript, until another prompt meets the rest of the replay, which then
+    passes."""
+    talk = loading(stored, Modes() if stored.moved else Modes(load=STORE))
+    talk.client.say(prompt(2, "s"))
+    talk.agent.say(*TURN_ONE)
+    talk.agent.say(prompt_answer(2))
+    talk.agent.say(*TURN_TWO)
+    talk.client.say(prompt(3, "s"))
+    talk.agent.say(result(1, {}))
+    assert talk.being_shown == []
+    for told in (*TURN_ONE, *TURN_TWO):
+        assert line(told) in talk.all.to_client
+
+
 def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
     both = LOADS | RESUMES
     assert loading(modes=Modes(load=STORE), capabilities=both).all.to_agent.endswith(line(resume(1, "s")))
@@ -710,7 +743,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
                 conversation,
                 needs_comparison=True,
                 decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
-                client_gets_past=False,
+                client_wants_past=False,
             )
         ]
         step = talk.end_past(1)
@@ -820,7 +853,7 @@ def test_a_resume_of_which_too_much_waits_shows_no_replay_and_still_catches_up(m
     assert talk.agent.say(*TURN_ONE, *[GREETING] * 9, *TURN_TWO).to_client == b""
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.client_gets_past, wanted.makes_handover_record) == (False, True)
+    assert (wanted.client_wants_past, wanted.makes_handover_record) == (False, True)
     assert talk.end_past(1, handover_record="What was said elsewhere.").to_client == line(result(1, {}))
 
 

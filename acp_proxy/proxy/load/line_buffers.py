@@ -1,17 +1,26 @@
 """The agent's lines that a load keeps until it is decided what becomes of them."""
 
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
+from acp_proxy.comparison.comparison import ReplayLine
 from acp_proxy.comparison.repeated_replays import OtherReplays
 
-Detail = TypeVar("Detail")
+
+class WaitingLine(NamedTuple):
+    """A line that waits. ``update``: its update, if that must be compared before it is sent; else None."""
+
+    line: bytes
+    update: object = None
 
 
-class LineBuffer(Generic[Detail]):
-    """Lines, each with what must be known of it, and their size in bytes. False if there are none."""
+Item = TypeVar("Item", ReplayLine, WaitingLine)
+
+
+class LineBuffer(Generic[Item]):
+    """Lines, and their size in bytes. False if there are none."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[bytes, Detail]] = []
+        self.items: list[Item] = []
         self.size = 0
         self.is_closed = False
 
@@ -20,14 +29,14 @@ class LineBuffer(Generic[Detail]):
 
     @property
     def lines(self) -> list[bytes]:
-        return [line for line, _ in self.items]
+        return [item.line for item in self.items]
 
-    def add(self, line: bytes, detail: Detail) -> None:
+    def add(self, item: Item) -> None:
         """Add a line after the others."""
-        self.items.append((line, detail))
-        self.size += len(line)
+        self.items.append(item)
+        self.size += len(item.line)
 
-    def take(self) -> list[tuple[bytes, Detail]]:
+    def take(self) -> list[Item]:
         """Return everything, and forget it."""
         items = self.items
         self.drop()
@@ -42,24 +51,23 @@ class LineBuffer(Generic[Detail]):
         self.drop()
         self.is_closed = True
 
-    def replace(self, items: list[tuple[bytes, Detail]]) -> None:
+    def replace(self, items: list[Item]) -> None:
         """Have these instead."""
-        self.items, self.size = items, sum(len(line) for line, _ in items)
+        self.items, self.size = items, sum(len(item.line) for item in items)
 
 
 class LoadLines:
     """What a load keeps of what the agent sends about its session."""
 
     def __init__(self) -> None:
-        self.conversation = LineBuffer[bool]()
-        """Updates of the conversation, each with whether it came after an answer of the agent: to this or another load
-        of the session. A replay is held here until it was compared, and then sent or dropped. What passed is kept here
-        until it is compared."""
-        self.states = LineBuffer[None]()
+        self.conversation = LineBuffer[ReplayLine]()
+        """Updates of the conversation. A replay is held here until it was compared, and then sent or dropped. What
+        passed is kept here until it is compared."""
+        self.states = LineBuffer[WaitingLine]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
-        self.before_answer, self.after_answer = LineBuffer[object](), LineBuffer[object]()
-        """Lines that wait for the answer to the client, each with its update if that must be compared before it is
-        sent, else None. They leave before or after that answer if the agent agrees; else all of them leave before."""
+        self.before_answer, self.after_answer = LineBuffer[WaitingLine](), LineBuffer[WaitingLine]()
+        """Lines that wait for the answer to the client. They leave before or after that answer if the agent agrees;
+        else all of them leave before."""
         self.other_replays = OtherReplays()
         """What of these lines belongs to other loads of the session, as far as that is known."""
 
