@@ -5,8 +5,8 @@ users, under "Whose replay you see".
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result, and everybody asks that. If a rule was found in ``proxy/load``, it is mostly there
-  before anything is compared; a cancel may come later.
+- ``Load.decision`` has the result once that is final; everybody asks that. If the rule was found in ``proxy/load``
+  before, ``Load.expected_decision`` has it until then.
 """
 
 import enum
@@ -57,9 +57,9 @@ class Rule(enum.Enum):
     LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something, or has it twice")
     SAME = (5, WhosePast.AGENT, "the agent's replay lacks nothing")
 
-    def __init__(self, number: int | None, choice: WhosePast, reason: str) -> None:
+    def __init__(self, number: int | None, past_if_wanted: WhosePast, reason: str) -> None:
         self.number = number
-        self.past_if_wanted = choice
+        self.past_if_wanted = past_if_wanted
         self.reason = reason
 
 

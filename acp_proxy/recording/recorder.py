@@ -1,9 +1,10 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-adjacent entries of one session; updates of one read that have more than 4 KiB end a write. What is forwarded before it
-is recorded is written a moment later (``record_soon``); everything else waits until it is (``wait_until_recorded``).
-What a user asks of the store runs on the same thread, after the effects added before (``run_on_writer``).
+adjacent entries of one session; updates that have more than 4 KiB, joined or of one read, end a write. What is
+forwarded before it is recorded is written a moment later (``record_soon``); everything else waits until it is
+(``wait_until_recorded``). What a user asks of the store runs on the same thread, after the effects added before
+(``run_on_writer``).
 
 A failing store suspends the recording of a session (``TranscriptFiles``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -53,8 +54,8 @@ _ENTRY_OVERHEAD = 200
 """Bytes of memory of an entry, besides its content."""
 
 _WRITE_NOW_BYTES = 4096
-"""Updates of one read with at least so many bytes are not joined with those of the next reads, which would cost a copy;
-with more, they end the write."""
+"""Updates of one read with fewer bytes are joined with those of the same millisecond: to copy larger ones would cost
+more than it saves. What then has more bytes ends the write."""
 _NAME_LENGTH = 500
 """The most characters of a name or version."""
 
@@ -93,7 +94,7 @@ class Recorder:
         """``command``: the agent's. ``agent``: the user's name for it, if any. ``fsync``: turn, always or never.
 
         ``mask``: takes whole entries and returns them with secrets masked. ``deletes_softly``: deletes can be undone.
-        ``other_agents``: names of agents whose sessions are listed too; one may be ``ALL``.
+        ``other_agents``: names of agents whose sessions are listed too; one may be ``ALL_AGENTS``.
         """
         self.store = store
         self.fsync_mode = fsync

@@ -254,7 +254,7 @@ class Relay:
             yield self._get_output(peer.other).write_locked
 
     def wait_until_recorded(self) -> None:
-        """Return once the decided entries are recorded, or the store hangs."""
+        """Return once the decided entries are recorded, or a gap stands for them, or the store hangs."""
         if self._recorder is not None:
             self._recorder.wait_until_recorded()
 

@@ -4,13 +4,16 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
 
 - ``LoadMachine`` assigns its attributes and changes what they hold. It assigns the state only in
   ``LoadMachine._apply_event``, as the table in ``load_states`` says.
-- ``LoadLineHandler`` assigns none. It adds what the agent sends to ``lines`` and takes what leaves, feeds
-  ``compared_replay``, and removes echoed prompts from ``unechoed_letters``, also by means of ``UpdatesInTurn``. If a
-  load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the event ``CANNOT_WAIT``.
+- ``LoadLineHandler`` assigns none. It adds what the agent sends to ``lines`` and takes what leaves. It feeds, rechecks
+  and settles ``compared_replay`` with its ``comparison``, and removes echoed prompts from ``unechoed_letters``, also by
+  means of ``UpdatesInTurn``. If a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the
+  event ``CANNOT_WAIT``.
 
-``Continuations`` changes nothing; it only names the event that the answer to a new session is. One exception to the
-table: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many and it holds no lines back, and one
-whose request id the client uses again. Such a load never reaches ``OVER``.
+``Continuations`` changes nothing; it only names the event that the answer to a new session is. The table has all
+changes of state, with one exception: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many and it
+holds no lines back, and one whose request id the client uses again. Such a load never reaches ``OVER``. Some things are
+done without an event, since the state stays: what begins a load, what settles it before the next one, and what stops
+its past when the session is deleted.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
 it is, and what else has happened to it.
@@ -164,10 +167,13 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.decision = (
+        self.expected_decision = (
             make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
-        """Whose past the client sees, and why; None: not decided yet. What happens later may decide anew."""
+        """The decision that is to come whatever is compared, unless what is held must pass, or the client cancels.
+        None: the comparison decides."""
+        self.decision = self.expected_decision if plan.passes_at_once else None
+        """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""
@@ -196,12 +202,11 @@ class Load:
 
     @property
     def hides_replay(self) -> bool:
-        """Whether the client does not see the agent's replay, nor what comes late of it: it has the transcript's, or
-        none, since one that resumes has the past on the screen, and one that cancels wants none.
+        """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
+        the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
 
-        Until then, a decision may change: what waits passes if it becomes too much, and must not lack a part then.
-        """
-        if self.decision is None or self.holds_lines:
+        What is only expected hides nothing: if it passes after all, it must not lack a part."""
+        if self.decision is None:
             return not self.plan.client_wants_past
         return self.decision.whose_past is not WhosePast.AGENT
 
@@ -212,7 +217,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.lines.conversation) or (self.plan.agent_method == acp.LOAD and self.decision is None)
+        return bool(self.lines.conversation) or (self.plan.agent_method == acp.LOAD and self.expected_decision is None)
 
     @property
     def agent_may_replay(self) -> bool:

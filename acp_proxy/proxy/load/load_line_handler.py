@@ -27,7 +27,7 @@ class LoadLineHandler:
     """Handles the agent's lines about the sessions of one connection that have loads. Lines of other sessions are sent
     at once.
 
-    Assigns nothing of a load, but adds to what it holds, and takes from that. Brings ``CANNOT_WAIT``.
+    Assigns nothing of a load, but adds to what it holds, and takes from that. Has ``CANNOT_WAIT`` applied.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class LoadLineHandler:
         session_tracker: SessionTracker,
         loads: LoadRegistry,
         limits: LoadLimits,
-        bring_cannot_wait: Callable[[Load], list[Effect]],
+        apply_cannot_wait: Callable[[Load], list[Effect]],
     ) -> None:
-        """``bring_cannot_wait``: for a load that can hold no more, or whose agent asks something."""
+        """``apply_cannot_wait``: for a load that can hold no more, or whose agent asks something."""
         self._session_tracker = session_tracker
         self._loads = loads
         self._limits = limits
-        self._bring_cannot_wait = bring_cannot_wait
+        self._apply_cannot_wait = apply_cannot_wait
 
     # --- all lines of sessions that have a load
 
@@ -115,7 +115,7 @@ class LoadLineHandler:
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
         passes = load.lines.conversation and load.plan.client_wants_past
-        effects = self._bring_cannot_wait(load) if passes else self.send_lines_waiting_for_answer(load)
+        effects = self._apply_cannot_wait(load) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -130,11 +130,11 @@ class LoadLineHandler:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        if load.hides_replay or load.decision is not None:
+        if load.hides_replay or load.expected_decision is not None:
             # The past is not in these lines. It is shown as decided after the agent's answer, so nothing passes.
             load.lines.conversation.drop()
             return self.send_lines_waiting_for_answer(load) if self._limits.is_exceeded_by(load) else []
-        return self._bring_cannot_wait(load)
+        return self._apply_cannot_wait(load)
 
     def _keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
         """Keep a line that the client has, or must not get, to compare it when the next prompt comes.

@@ -250,7 +250,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.is_handed_over = True
-        load.decision = _make_decision(load, Rule.HANDED_OVER)
+        load.expected_decision = _make_decision(load, Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -286,7 +286,7 @@ class LoadMachine:
                 load.request.id,
                 tuple(load.lines.conversation.items),
                 load.needs_comparison,
-                load.decision,
+                load.expected_decision,
                 load.is_handed_over,
                 client_wants_past=load.plan.client_wants_past,
                 makes_handover_record=gives_handover_record,
@@ -314,11 +314,7 @@ class LoadMachine:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
             self._keep_comparison(
-                load,
-                past_chosen.comparison,
-                past_chosen.transcript_size,
-                hides_replay=load.decision.whose_past is not WhosePast.AGENT,  # which is final now
-                needs_recheck=needs_recheck,
+                load, past_chosen.comparison, past_chosen.transcript_size, needs_recheck=needs_recheck
             )
         self._continuations.keep_handover_record(load, past_chosen)
         load.latest_state_lines = past_chosen.latest_state_lines
@@ -356,11 +352,7 @@ class LoadMachine:
                     load.can_compare = False
                 else:
                     compared = self._keep_comparison(
-                        load,
-                        unsettled_compared.comparison,
-                        unsettled_compared.transcript_size,
-                        hides_replay=load.hides_replay,
-                        needs_recheck=False,
+                        load, unsettled_compared.comparison, unsettled_compared.transcript_size, needs_recheck=False
                     )
                     if self._session_tracker.sessions.is_in_turn(load.session_id):
                         compared.begin_updates_in_turn(hides_replay=load.hides_replay, awaits_replay=load.awaits_replay)
@@ -370,12 +362,10 @@ class LoadMachine:
         return []
 
     @staticmethod
-    def _keep_comparison(
-        load: Load, comparison: Comparison, size: int, *, hides_replay: bool, needs_recheck: bool
-    ) -> ComparedReplay:
+    def _keep_comparison(load: Load, comparison: Comparison, size: int, *, needs_recheck: bool) -> ComparedReplay:
         late_updates = LateUpdates(
             comparison,
-            hides_replay=hides_replay,
+            hides_replay=load.hides_replay,
             client_wants_past=load.plan.client_wants_past,
             is_handed_over=load.is_handed_over,
             is_open_elsewhere=load.is_open_elsewhere,
