@@ -121,7 +121,8 @@ class Forward(Struct, frozen=True):
 
     ``may_precede_recording``: it need not wait until the decision's effects for the transcript are written, of which
     only its own entry concerns it. To wait is never wrong; this saves it where updates are sent and recorded one after
-    another. While a load's lines are held or compared, hardly anything is recorded, so most of them do without.
+    another. While a load's lines are held or compared, hardly anything is recorded, so most ``Forward``s there leave it
+    False.
 
     ``is_own``: a message from acp-proxy.
     """
@@ -312,8 +313,8 @@ class ChooseAndShowPast(Struct, frozen=True):
     """What the agent sent of the conversation."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
-    decision: Decision | None = None
-    """Whose past is shown, if that is decided already, whatever is compared."""
+    expected_decision: Decision | None = None
+    """The decision, whatever is compared; None: the comparison decides."""
     is_handed_over: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
     client_wants_past: bool = True

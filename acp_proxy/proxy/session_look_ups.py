@@ -54,7 +54,7 @@ class SessionLookUps:
         self._pending[request.id] = request, line
         client_id = self._copy_ids.find_client_id(session_id)
         return [
-            *self._load_machine.settle_before_next_load(session_id),
+            *self._load_machine.settle_when_next_is_looked_up(session_id),
             LookUpSession(
                 request.id, session_id, asks_index=self._services.serves_method(request.method), client_id=client_id
             ),
@@ -86,7 +86,7 @@ class SessionLookUps:
         """Whether the store may know another id for a session that was not opened here."""
         if not (self._services.is_ready and self._session_tracker.is_recording):
             return False
-        exists_here = self._session_tracker.sessions.is_tracked(session_id)
+        exists_here = self._session_tracker.sessions.exists_here(session_id)
         return not exists_here and self._aliases.find_agent_id(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:

@@ -97,7 +97,7 @@ class SessionTracker:
 
     def note(self, session_id: str, note_type: NoteType, **members: object) -> list[TranscriptEffect]:
         """A note by acp-proxy, if the session is recorded. ``members``: as in docs/transcript-format.md."""
-        exists = self.sessions.is_tracked(session_id)
+        exists = self.sessions.exists_here(session_id)
         return [RecordNote(session_id, {"type": note_type} | members)] if exists else []
 
     def note_shown_past(

@@ -140,12 +140,12 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         """Whether the session was deleted, and not prompted since."""
         return session_id in self and self[session_id].is_deleted
 
-    def is_tracked(self, session_id: str) -> bool:
+    def exists_here(self, session_id: str) -> bool:
         """Whether the session was opened or named here, and not deleted since."""
         return session_id in self and not self[session_id].is_deleted
 
     def is_open(self, session_id: str) -> bool:
-        return self.is_tracked(session_id) and self[session_id].is_open
+        return self.exists_here(session_id) and self[session_id].is_open
 
     def find_opening_answer(self, session_id: str) -> Mapping[str, object]:
         """What the agent answered last when it opened the session here, without the id: its modes, for example."""

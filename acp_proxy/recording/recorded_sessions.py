@@ -74,7 +74,7 @@ class RecordedSessions(dict[str, SessionState]):
             appender = self.files.open_appender(session)
             session.is_duplicate_import = effect.origin == file_format.IMPORTED and not appender.wrote_header
 
-        self.files.run_or_suspend(effect.session_id, stamp, open_file)
+        self.files.run_unless_suspended(effect.session_id, stamp, open_file)
 
     def is_duplicate_import(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
@@ -110,7 +110,7 @@ class RecordedSessions(dict[str, SessionState]):
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(session.agent_folder, session_id, appender)
 
-        self.files.run_or_suspend(session_id, stamp, prepare_file)
+        self.files.run_unless_suspended(session_id, stamp, prepare_file)
 
     def mark_sessions(self) -> None:
         """Set the marks in ``TranscriptFiles.ids_to_mark``: of sessions that were imported, written between turns or

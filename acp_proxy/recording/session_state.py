@@ -32,7 +32,7 @@ class SessionState(Struct):
     appender: TranscriptAppender | None = None
     """None if the file is not open."""
     is_in_turn: bool = False
-    """It was prompted, and no turn has ended since."""
+    """It was prompted, and no ``EndTurn`` has come since."""
     mark_path: str = ""
     """The path of its last mark for the index, if it was marked between turns."""
     is_duplicate_import: bool = False

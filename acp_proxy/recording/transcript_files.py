@@ -85,7 +85,7 @@ class TranscriptFiles:
         """Append adjacent entries of one session, unless that is suspended or deleted. ``first_stamp``: the time of the
         first, at which a gap begins if this fails."""
         if parts:
-            self.run_or_suspend(
+            self.run_unless_suspended(
                 session_id, first_stamp, lambda session: self._append_to_transcript(session, parts, first_stamp)
             )
 
@@ -111,7 +111,7 @@ class TranscriptFiles:
 
     # --- failures of the store
 
-    def run_or_suspend(self, session_id: str, first_stamp: str, action: Callable[[SessionState], object]) -> None:
+    def run_unless_suspended(self, session_id: str, first_stamp: str, action: Callable[[SessionState], object]) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
         failure suspends the session for ``_RETRY_SECONDS``. What the action would have written is missing then: a gap,
         since ``first_stamp``."""
@@ -185,7 +185,7 @@ class TranscriptFiles:
     def try_note_gap(self, session_id: str, stamp: str) -> None:
         """Append the note of a session's gap now, if there is one."""
         if session_id in self._unnoted_gaps:
-            self.run_or_suspend(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
+            self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
 
     def warn_of_suspension(self, reason: str) -> None:
         """Warn that recording is suspended, unless the process has warned of such trouble. From any thread."""

@@ -102,7 +102,7 @@ class PastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = effect.decision or choose_past(
+        decision = effect.expected_decision or choose_past(
             None, client_wants_past=effect.client_wants_past, comparison_failed=True
         )
         replayer = self._make_replayer(effect, None)
@@ -114,7 +114,7 @@ class PastThread:
             replayer = self._make_replayer(effect, comparison)
             if comparison is not None:
                 comparison.end_message()
-            decision = effect.decision or choose_past(
+            decision = effect.expected_decision or choose_past(
                 comparison,
                 client_wants_past=effect.client_wants_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it

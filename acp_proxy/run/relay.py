@@ -184,7 +184,7 @@ class Relay:
         if self._load_performer is not None:
             self._load_performer.join_threads()
         self._client_output.wait_until_written()
-        self._perform_all(self._decide(AgentEnded(reason, advice)))
+        self._perform_each_when_recorded(self._decide(AgentEnded(reason, advice)))
         if self._recorder is not None:
             self._recorder.flush()
 
@@ -320,7 +320,7 @@ class Relay:
                 return self._decide(LinesRead(peer, lines))
             case DecideWaiting(session_id):
                 threading.Thread(
-                    target=lambda: self._perform_all(self._decide_waiting(session_id)),
+                    target=lambda: self._perform_each_when_recorded(self._decide_waiting(session_id)),
                     name=WAITING_THREAD_NAME,
                     daemon=True,
                 ).start()
@@ -374,7 +374,7 @@ class Relay:
         else:
             output.write(effect.data, is_own=True)
 
-    def _perform_all(self, effects: list[RelayEffect]) -> None:
+    def _perform_each_when_recorded(self, effects: list[RelayEffect]) -> None:
         """Perform effects and what follows from them, each once all that was decided is recorded."""
         pending = deque(effects)
         while pending:

@@ -122,7 +122,7 @@ class AgentList:
 
     def agent_has(self, session_id: str) -> bool:
         """Whether the agent has this session: it has listed it, or the session was opened or named here."""
-        return session_id in self._listed or self._session_tracker.sessions.is_tracked(session_id)
+        return session_id in self._listed or self._session_tracker.sessions.exists_here(session_id)
 
     def _make_request(self, request: Request, id: RequestId, cursor: str | None = None) -> bytes:
         """A client's ``session/list`` as the agent gets it: without ``archived``, with this id, and with another cursor

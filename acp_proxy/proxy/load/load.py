@@ -9,11 +9,11 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
   means of ``UpdatesInTurn``. If a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the
   event ``CANNOT_WAIT``.
 
-``Continuations`` changes nothing; it only names the event that the answer to a new session is. The table has all
-changes of state, with one exception: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many and it
-holds no lines back, and one whose request id the client uses again. Such a load never reaches ``OVER``. Some things are
-done without an event, since the state stays: what begins a load, what settles it before the next one, and what stops
-its past when the session is deleted.
+``Continuations`` changes nothing of a load; it only names the event that the answer to a new session is. The table has
+all changes of state, with one exception: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many
+and it holds no lines back, and one whose request id the client uses again. Such a load never reaches ``OVER``. Some
+things are done without an event, since the state stays: what begins a load, what settles it before the next one, and
+what stops its past when the session is deleted.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
 it is, and what else has happened to it.
@@ -170,7 +170,8 @@ class Load:
         self.expected_decision = (
             make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
-        """The decision that is to come whatever is compared, unless what is held must pass, or the client cancels.
+        """The decision that is to come whatever is compared, unless what is held must pass, the client cancels, or
+        there is no transcript.
         None: the comparison decides."""
         self.decision = self.expected_decision if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""

@@ -203,9 +203,8 @@ class LoadLineHandler:
         load.compared_replay.comparison.drop_tail()
         for line in new_lines:
             effects += self._make_entries(load, line)
-        if new_lines:
-            effects.append(EndTurn(load.session_id))
-        return effects
+        is_in_turn = self._session_tracker.sessions.is_in_turn(load.session_id)
+        return [*effects, EndTurn(load.session_id)] if new_lines and not is_in_turn else effects
 
     # --- in a turn
 

@@ -84,7 +84,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
-                load.decision = _make_decision(load, Rule.PASSES)
+                load.decision = _decide_by(load, Rule.PASSES)
                 return send_lines(load.lines.conversation.lines if not load.hides_replay else [])
             case Action.SEND_HELD_REPLAY:
                 return send_lines([item.line for item in load.lines.conversation.take()])
@@ -105,7 +105,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = _make_decision(load, Rule.CANCELLED)
+                load.decision = _decide_by(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.states.drop()
@@ -250,7 +250,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.is_handed_over = True
-        load.expected_decision = _make_decision(load, Rule.HANDED_OVER)
+        load.expected_decision = _decide_by(load, Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -272,7 +272,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = _make_decision(load, Rule.NOT_RECORDED)
+            load.decision = _decide_by(load, Rule.NOT_RECORDED)
             # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.client_wants_past
@@ -286,8 +286,8 @@ class LoadMachine:
                 load.request.id,
                 tuple(load.lines.conversation.items),
                 load.needs_comparison,
-                load.expected_decision,
-                load.is_handed_over,
+                expected_decision=load.expected_decision,
+                is_handed_over=load.is_handed_over,
                 client_wants_past=load.plan.client_wants_past,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
@@ -309,7 +309,7 @@ class LoadMachine:
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = past_chosen.decision if not is_cancelled else _make_decision(load, Rule.CANCELLED)
+        load.decision = past_chosen.decision if not is_cancelled else _decide_by(load, Rule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
@@ -385,7 +385,7 @@ class LoadMachine:
         others = self.loads.list_pending_of_session(load.session_id)
         if load.plan.agent_method is None or any(other.state not in ABANDONED_STATES for other in others):
             return self._apply_event(load, LoadEvent.MUST_END)
-        effects = self._end_kept_previous(load)
+        effects = self._end_kept_when_next_is_opened(load)
         if self._session_tracker.sessions.is_deleted(load.session_id):
             return effects + self._apply_event(load, LoadEvent.DROPPED)
         effects += self._add_opened_within_limits(load)
@@ -410,7 +410,7 @@ class LoadMachine:
         effects = self._apply_event(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._apply_event(load, LoadEvent.AGENT_ENDED) if self._has_agent_ended else [])
 
-    def settle_before_next_load(self, session_id: str) -> list[Effect]:
+    def settle_when_next_is_looked_up(self, session_id: str) -> list[Effect]:
         """A load of the session is looked up: record what is new until now, unless the last replay is cut in the
         middle. Then nobody knows what is new, and the next replay has it too."""
         load = self.loads.find_opened(session_id)
@@ -420,7 +420,7 @@ class LoadMachine:
             return []
         return self.line_handler.settle(load)
 
-    def end_or_keep_previous(self, next_load: Load) -> list[Effect]:
+    def end_or_keep_when_next_begins(self, next_load: Load) -> list[Effect]:
         """The next load begins: what the agent sends now is its, and the previous one is over.
 
         If the previous replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
@@ -438,8 +438,8 @@ class LoadMachine:
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
         return self.line_handler.release_late_or_turn_updates(previous.session_id)
 
-    def _end_kept_previous(self, next_load: Load) -> list[Effect]:
-        """The client has its answer to the next load: end the previous one, if ``end_or_keep_previous`` has kept it."""
+    def _end_kept_when_next_is_opened(self, next_load: Load) -> list[Effect]:
+        """The client has its answer to the next load: end the previous one if it was kept."""
         previous = self.loads.find_opened(next_load.session_id)
         if previous is None or previous is next_load:
             return []
@@ -503,7 +503,7 @@ class LoadMachine:
         return effects
 
 
-def _make_decision(load: Load, rule: Rule) -> Decision:
+def _decide_by(load: Load, rule: Rule) -> Decision:
     """Whose past the client sees if this rule holds."""
     return make_decision(rule, client_wants_past=load.plan.client_wants_past)
 

@@ -1,5 +1,6 @@
 """Starts requests to open sessions, once the session was looked up: plans how each is served, and asks the agent for
-what the plan says. From then on, a load belongs to ``LoadMachine``.
+what the plan says. From then on, a load belongs to ``LoadMachine``;
+this only asks again with an earlier id, and opens a new session for a prompt that was refused.
 """
 
 from msgspec.structs import replace
@@ -81,7 +82,7 @@ class LoadStarter:
         """Ask the agent for what the plan says, or show the transcript."""
         session_loads = self._load_machine.loads.list_pending_of_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
-        if earlier_id is None and self._session_tracker.sessions.is_tracked(session_id):
+        if earlier_id is None and self._session_tracker.sessions.exists_here(session_id):
             earlier_id = self._aliases.find_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
         alias_effects = self.use_alias(session_id, session) if plan.agent_method is not None else []
@@ -133,7 +134,7 @@ class LoadStarter:
 
     def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
-        settle_effects = self._load_machine.end_or_keep_previous(load)
+        settle_effects = self._load_machine.end_or_keep_when_next_begins(load)
         if load.plan.agent_method is None:
             return [*settle_effects, *self._load_machine.begin_without_agent(load)]
         if load.plan.agent_method == acp.NEW:

@@ -58,7 +58,10 @@ from tests.conversation import (
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
 SHOW_HANDED_OVER = ChooseAndShowPast(
-    ONE, decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER), is_handed_over=True, makes_handover_record=True
+    ONE,
+    expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+    is_handed_over=True,
+    makes_handover_record=True,
 )
 HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> über “all” of it\n\n{END}\n"
 BEGINNING, NEXT = HANDOVER_RECORD[:6], HANDOVER_RECORD[6:10]
@@ -504,7 +507,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert step.to_client == b""
     wanted = ChooseAndShowPast(
         make_request_id(2),
-        decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
+        expected_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
         is_handed_over=True,
         client_wants_past=False,
         makes_handover_record=True,
@@ -853,7 +856,7 @@ def hand_over_with_image() -> CoreConversation:
     talk.client.say(load(1, "s"))
     wanted = ChooseAndShowPast(
         ONE,
-        decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+        expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
         is_handed_over=True,
         makes_handover_record=True,
         accepted_content=frozenset({"image"}),

@@ -46,7 +46,12 @@ def open_native(alias: str | None = None) -> CoreConversation:
     step = talk.agent.say(chunk(alias or "s", "an old answer"), result(1, {}))
     [wanted] = step.asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.decision, wanted.makes_handover_record, wanted.only_what_agent_lacks, wanted.client_wants_past) == (
+    assert (
+        wanted.expected_decision,
+        wanted.makes_handover_record,
+        wanted.only_what_agent_lacks,
+        wanted.client_wants_past,
+    ) == (
         Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
         True,
         True,

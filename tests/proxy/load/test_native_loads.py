@@ -328,7 +328,7 @@ def test_that_a_session_was_handed_over_is_known_also_if_an_option_decides_whose
     talk = loading(SimulatedSession(says=PAST, moved=True), Modes(load=STORE))
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.decision, wanted.is_handed_over) == (
+    assert (wanted.expected_decision, wanted.is_handed_over) == (
         Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
         True,
     )
@@ -672,7 +672,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
         ONE,
         agent_lines(*told, GREETING),
         needs_comparison=True,
-        decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
+        expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
     )
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
@@ -685,7 +685,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChooseAndShowPast)
-    assert asked.decision == Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
+    assert asked.expected_decision == Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
 
 
 @pytest.mark.parametrize("modes", [Modes(load=STORE), Modes()])
@@ -699,8 +699,8 @@ def test_too_much_state_before_the_answer_does_not_cost_a_transcript_that_is_to_
     assert talk.agent.say(*TURN_ONE, *TURN_TWO, state, state, GREETING).to_client == state * 2
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChooseAndShowPast)
-    assert asked.decision is not None
-    assert asked.decision.whose_past is WhosePast.TRANSCRIPT
+    assert asked.expected_decision is not None
+    assert asked.expected_decision.whose_past is WhosePast.TRANSCRIPT
 
 
 @pytest.mark.parametrize("stored", [SimulatedSession(says=PAST), SimulatedSession(says=PAST, moved=True)])
@@ -719,6 +719,18 @@ def test_a_replay_that_comes_in_a_turn_is_whole_if_the_transcript_is_not_shown_a
     assert talk.being_shown == []
     for told in (*TURN_ONE, *TURN_TWO):
         assert line(told) in talk.all.to_client
+
+
+def test_what_is_recorded_of_a_load_in_a_turn_does_not_end_the_turn() -> None:
+    talk = loading(SimulatedSession(says=PAST, behind=True))
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    talk.client.say(prompt(2, "s"))
+    talk.end_past(1)
+    talk.agent.say(chunk("s", "Of course."))
+    in_turn = talk.all.kept[talk.all.kept.index(BeginTurn("s")) :]
+    assert raw(GREETING) in [record.raw for record in kept_lines(talk.all)]
+    assert EndTurn("s") not in in_turn
+    assert EndTurn("s") in talk.agent.say(prompt_answer(2)).kept
 
 
 def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
@@ -742,7 +754,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
                 ONE,
                 conversation,
                 needs_comparison=True,
-                decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
+                expected_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
                 client_wants_past=False,
             )
         ]
