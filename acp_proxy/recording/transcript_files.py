@@ -113,8 +113,8 @@ class TranscriptFiles:
 
     def run_unless_suspended(self, session_id: str, first_stamp: str, action: Callable[[SessionState], object]) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
-        failure suspends the session for ``_RETRY_SECONDS``. What the action would have written is missing then: a gap,
-        since ``first_stamp``."""
+        failure suspends the session for ``_RETRY_SECONDS``, and what the action would have written, all or a part of
+        it, is missing: a gap since ``first_stamp``, which covers what is left out until the next try."""
         session = self._sessions.get(session_id)
         gap = self._unnoted_gaps.get(session_id)
         self._heartbeat.beat()

@@ -1,5 +1,5 @@
-"""Performs what ``proxy/load`` asks for: looks a session up, has it chosen whose past is shown, on a thread of its own,
-and compares what the agent sends later.
+"""Performs what ``proxy/load`` asks for: looks a session up, starts the thread that chooses whose past is shown, and
+compares what the agent sends later.
 
 ``store_performer`` performs everything else that needs the store.
 """

@@ -154,8 +154,8 @@ class Load:
         self.earlier_id = earlier_id
         self.refused_prompt = refused_prompt
         self.retried_id: str | None = None
-        """``earlier_id``, once the agent was asked for it. That session lacks what was said in the other one since
-        then."""
+        """``earlier_id``, once the agent was asked for it. That session lacks what was said under the id that was asked
+        for first."""
         self.opens_new_session = False
         """Whether the agent was asked for a new session in which this one continues."""
         self.answer_line = b""
@@ -171,8 +171,7 @@ class Load:
             make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
         """The decision that is to come whatever is compared, unless what is held must pass, the client cancels, or
-        there is no transcript.
-        None: the comparison decides."""
+        there is no transcript. None: ``choose_past`` decides."""
         self.decision = self.expected_decision if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None

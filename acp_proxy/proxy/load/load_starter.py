@@ -1,6 +1,6 @@
 """Starts requests to open sessions, once the session was looked up: plans how each is served, and asks the agent for
-what the plan says. From then on, a load belongs to ``LoadMachine``;
-this only asks again with an earlier id, and opens a new session for a prompt that was refused.
+what the plan says. From then on, a load belongs to ``LoadMachine``. ``LoadStarter`` then only asks again with an
+earlier id, and opens a new session for a prompt that was refused.
 """
 
 from msgspec.structs import replace
