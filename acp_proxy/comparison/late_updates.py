@@ -36,8 +36,7 @@ class LateUpdates:
 
         ``hides_replay``: the client does not see the agent's replay, such as because it has the transcript.
         ``client_wants_past``: the client asked for the past. ``is_handed_over``: the agent's session began with a
-        handover, so it lacks turns of the transcript. ``is_open_elsewhere``: as for
-        ``Comparison.find_new``.
+        handover, so it lacks turns of the transcript. ``is_open_elsewhere``: as for ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text

@@ -291,8 +291,8 @@ class DecideWaiting(Struct, frozen=True):
 class CompareUnsettled(Struct, frozen=True):
     """Compare what the agent sent about a session with its transcript. The event ``UnsettledCompared`` follows.
 
-    ``updates``: of the conversation. ``since_size``: if set, they
-    are what was new when the transcript had this size, and only what was appended to it since is compared.
+    ``updates``: of the conversation. ``since_size``: if set, they are what was new when the transcript had this size,
+    and only what was appended to it since is compared.
     """
 
     request_id: RequestId

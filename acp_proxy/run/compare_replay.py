@@ -19,9 +19,8 @@ def compare_replay(
 ) -> Comparison | None:
     """A ``Comparison`` of the agent's replay with a transcript.
 
-    ``mask``: as for
-    ``PastThread``; None: a transcript with masks was masked later, in the known forms of secrets. ``is_needed``:
-    the comparison stops, and is None, when this returns False. Raises OSError.
+    ``mask``: masks secrets in what is recorded; None: a transcript with masks was masked later, in the known forms of
+    secrets. ``is_needed``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
     builder = TextBuilder()
     for line in read_as_v1(transcript):

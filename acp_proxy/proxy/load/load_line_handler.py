@@ -127,7 +127,8 @@ class LoadLineHandler:
         return self._keep_within_limits(holder)
 
     def _keep_within_limits(self, load: Load) -> list[Effect]:
-        """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
+        """If too much waits before the agent's answer, everything passes from now on. If the client is not to see the
+        agent's replay, that is dropped instead, and what waits beside it leaves if that is not enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
         if load.hides_replay or load.expected_decision is not None:
