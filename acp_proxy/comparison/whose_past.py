@@ -33,9 +33,8 @@ class Rule(enum.Enum):
     client that wants the past, and the reason in words. They come in two groups: how each is found.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
-    first that fits holds. ``find_rule_by_number`` depends on that order too. The numbers are frozen: transcripts have
-    them, and older versions read those; 0 and 4 stand for two rules each. A new rule gets a new number, or None: then
-    no transcript notes it.
+    first that fits holds. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4 stand
+    for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
     # Found in ``proxy/load``, by a plan or when something happens, such as that what was sent cannot be taken back.
@@ -70,9 +69,9 @@ class Decision(Struct, frozen=True):
     rule: Rule
 
 
-def find_rule_by_number(number: object) -> Rule | None:
-    """The rule with this number in transcripts, or None. Of two with one number, the usual one comes last."""
-    return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
+def list_reasons(number: object) -> list[str]:
+    """The reasons of the rules that have this number in transcripts."""
+    return [rule.reason for rule in Rule if rule.number == number] if number is not None else []
 
 
 def make_decision(rule: Rule, *, client_wants_past: bool) -> Decision:

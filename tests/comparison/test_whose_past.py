@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, find_rule_by_number, make_decision
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, list_reasons, make_decision
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, ReplayForm, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry
@@ -509,5 +509,6 @@ def test_a_row_is_enough_to_compare_a_new_kind_of_words(
     assert choose_past(compare_replay(past, *without)).rule is Rule.LESS
 
 
-def test_a_rule_is_found_by_its_number_in_transcripts() -> None:
-    assert [find_rule_by_number(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.TOO_COSTLY, None, None]
+def test_a_number_in_transcripts_has_the_reasons_of_its_rules() -> None:
+    found = [list_reasons(number) for number in (4, 5, 7, None)]
+    assert found == [[Rule.NOTHING_REPLAYED.reason, Rule.LESS.reason], [Rule.SAME.reason], [], []]

@@ -182,7 +182,10 @@ def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(pro
 def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxied) -> None:
     session = record_session(proxied)
     for steps, said in [
-        (turn(1), "the transcript was shown (rule 4: the agent's replay lacks something, or has it twice)"),
+        (
+            turn(1),
+            "the transcript was shown (rule 4: the agent resumed the session and replayed nothing; or the agent's",
+        ),
         (EVERYTHING, "the agent's replay was shown (rule 5: the agent's replay lacks nothing)"),
         ([*turn(1), call(3), *turn(2)], "the agent's replay was shown (rule 2: the agent's replay has something that"),
     ]:

@@ -6,8 +6,8 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
   ``LoadMachine._apply_event``, as the table in ``load_states`` says.
 - ``LoadLineHandler`` assigns none. It adds what the agent sends to ``lines`` and takes what leaves. It feeds, rechecks
   and settles ``compared_replay`` with its ``comparison``, and removes echoed prompts from ``unechoed_letters``, also by
-  means of ``UpdatesInTurn``. If a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply the
-  event ``CANNOT_WAIT``.
+  means of ``UpdatesInTurn``. If a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply
+  ``CANNOT_WAIT`` or ``REPLAY_TOO_LARGE``.
 
 ``Continuations`` changes nothing of a load; it only names the event that the answer to a new session is. The table has
 all changes of state, with one exception: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many

@@ -19,7 +19,7 @@ from acp_proxy.proxy.load.line_buffers import WaitingLine
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
 from acp_proxy.proxy.load.load_registry import LoadRegistry
-from acp_proxy.proxy.load.load_states import LoadState
+from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
 from acp_proxy.proxy.session_tracker import SessionTracker
 
 
@@ -27,7 +27,8 @@ class LoadLineHandler:
     """Handles the agent's lines about the sessions of one connection that have loads. Lines of other sessions are sent
     at once.
 
-    Assigns nothing of a load, but adds to what it holds, and takes from that. Has ``CANNOT_WAIT`` applied.
+    Assigns nothing of a load, but adds to what it holds, and takes from that. Has ``CANNOT_WAIT`` and
+    ``REPLAY_TOO_LARGE`` applied.
     """
 
     def __init__(
@@ -35,13 +36,13 @@ class LoadLineHandler:
         session_tracker: SessionTracker,
         loads: LoadRegistry,
         limits: LoadLimits,
-        apply_cannot_wait: Callable[[Load], list[Effect]],
+        apply_event: Callable[[Load, LoadEvent], list[Effect]],
     ) -> None:
-        """``apply_cannot_wait``: for a load that can hold no more, or whose agent asks something."""
+        """``apply_event``: for a load that can hold no more, or whose agent asks something."""
         self._session_tracker = session_tracker
         self._loads = loads
         self._limits = limits
-        self._apply_cannot_wait = apply_cannot_wait
+        self._apply_event = apply_event
 
     # --- all lines of sessions that have a load
 
@@ -109,13 +110,13 @@ class LoadLineHandler:
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
-        the agent may need the client's answer to give its own. The held replay leaves before it only if the client
-        wants the past."""
+        the agent may need the client's answer to give its own. The held replay leaves before it unless the client does
+        not get it."""
         load = self._loads.find_load_holding_lines(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.lines.conversation and load.plan.client_wants_past
-        effects = self._apply_cannot_wait(load) if passes else self.send_lines_waiting_for_answer(load)
+        passes = load.lines.conversation and not load.hides_replay
+        effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -132,10 +133,9 @@ class LoadLineHandler:
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
         if load.hides_replay or load.expected_decision is not None:
-            # The past is not in these lines. It is shown as decided after the agent's answer, so nothing passes.
-            load.lines.conversation.drop()
-            return self.send_lines_waiting_for_answer(load) if self._limits.is_exceeded_by(load) else []
-        return self._apply_cannot_wait(load)
+            effects = self._apply_event(load, LoadEvent.REPLAY_TOO_LARGE)
+            return effects + (self.send_lines_waiting_for_answer(load) if self._limits.is_exceeded_by(load) else [])
+        return self._apply_event(load, LoadEvent.CANNOT_WAIT)
 
     def _keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
         """Keep a line that the client has, or must not get, to compare it when the next prompt comes.

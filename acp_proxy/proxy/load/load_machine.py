@@ -55,9 +55,7 @@ class LoadMachine:
         self._negotiated = shared.negotiated
         self.loads = LoadRegistry()
         self.limits = LoadLimits(self.loads)
-        self.line_handler = LoadLineHandler(
-            shared.session_tracker, self.loads, self.limits, lambda load: self._apply_event(load, LoadEvent.CANNOT_WAIT)
-        )
+        self.line_handler = LoadLineHandler(shared.session_tracker, self.loads, self.limits, self._apply_event)
         self._session_tracker = shared.session_tracker
         self._handovers = shared.handovers
         self._continuations = continuations
@@ -86,6 +84,9 @@ class LoadMachine:
             case Action.START_PASSING:
                 load.decision = _decide_by(load, Rule.PASSES)
                 return send_lines(load.lines.conversation.lines if not load.hides_replay else [])
+            case Action.DECIDE_AS_EXPECTED:
+                load.decision = load.expected_decision
+                return []
             case Action.SEND_HELD_REPLAY:
                 return send_lines([item.line for item in load.lines.conversation.take()])
             case Action.DROP_REPLAY:
@@ -458,7 +459,8 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.lines.conversation or load.state is not LoadState.HOLDING_REPLAY:
+            passes = load.lines.conversation and load.decision is None
+            if passes or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:

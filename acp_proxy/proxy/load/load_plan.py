@@ -3,7 +3,8 @@ store and the options.
 
 A plan never changes, but what happens later may override it in the ``Load``:
 
-- Too much waits, the agent asks something, or a prompt comes: what was to wait passes.
+- Too much waits, the agent asks something, or a prompt comes: what was to wait passes, unless some of it was
+  dropped, since the client was not to get it.
 - The client cancels.
 - The agent was asked for a new session instead: ``HANDED_OVER`` decides.
 - A prompt comes, or there is a transcript by now: ``imports_replay`` is False.

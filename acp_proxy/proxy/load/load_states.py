@@ -26,11 +26,12 @@ A load for which the agent is not asked begins as agreed, and is over with its a
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
 
 Asked and agreed loads are *pending* in ``LoadRegistry``, cancelled ones too until the agent has answered. The first
-state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and
-``OVERTAKEN`` (``LoadMachine.handle_agents_answer``, ``LoadMachine.handle_new_session_answer``); ``LoadLineHandler``
-brings ``CANNOT_WAIT``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and the others are brought by ``handle_…``
-methods, such as ``LoadMachine.handle_prompt``. What is opened may end before its first turn has, with ``MUST_END`` or
-``DROPPED``, by ``LoadMachine.end_opened_load``, ``LoadMachine.delete_session`` or the next load of the session.
+state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and ``OVERTAKEN``
+(``LoadMachine.handle_agents_answer``, ``LoadMachine.handle_new_session_answer``); ``LoadLineHandler`` brings
+``CANNOT_WAIT`` and ``REPLAY_TOO_LARGE``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and the others are brought
+by ``handle_…`` methods, such as ``LoadMachine.handle_prompt``. What is opened may end before its first turn has, with
+``MUST_END`` or ``DROPPED``, by ``LoadMachine.end_opened_load``, ``LoadMachine.delete_session`` or the next load of the
+session.
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
@@ -79,6 +80,7 @@ class LoadEvent(enum.Enum):
     REFUSED = "the agent has answered with an error, or no session was opened that somebody wants"
     SESSION_UNKNOWN = "the agent does not know the session, which can continue in a new one"
     CANNOT_WAIT = "too much waits, or the agent asks something before it answers"
+    REPLAY_TOO_LARGE = "too much of a replay waits that the client is not to get"
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCEL_REQUESTED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
@@ -104,6 +106,7 @@ class Action(enum.Enum):
     START_PASSING = (
         "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
     )
+    DECIDE_AS_EXPECTED = "decide as is expected"
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
@@ -176,10 +179,14 @@ STATES: dict[LoadState, StateDefinition] = {
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
             LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
-            # agent, this comes only if a replay waits that the client wants (``LoadLineHandler.send_agents_request``).
+            # agent, this comes only if it may get one that waits (``LoadLineHandler.send_agents_request``).
             LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
-            # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
-            # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
+            # What was dropped can never pass, so from here on the load does not pass either. The past is not in these
+            # lines: it is shown after the agent's answer.
+            LoadEvent.REPLAY_TOO_LARGE: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.DECIDE_AS_EXPECTED)),
+            # If part of a replay is held, it passes: nobody could tell the turn from it. If none is, or some of it was
+            # dropped, ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the
+            # answer.
             LoadEvent.PROMPTED: (
                 LoadState.PASSING,
                 (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER, Action.DROP_IMPORT),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from acp_proxy.comparison.comparison import Comparison, ReplayLine
-from acp_proxy.comparison.whose_past import Rule, choose_past, find_rule_by_number
+from acp_proxy.comparison.whose_past import Rule, choose_past, list_reasons
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.compare_replay import compare_replay
@@ -57,11 +57,11 @@ def find_last_loads(store: CommandStore, agent_folder: str) -> tuple[LastLoad, .
     for row in islice(rows, _MOST_EXAMINED):
         with suppress(OSError, AcpProxyError):
             note = _read_last_replay(store.open_listed(row))
-            rule = find_rule_by_number(note.get("rule"))
-            if rule is not None and len(loads) < _MOST_REPORTED:
-                loads.append(
-                    LastLoad(row.session_id, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}")
-                )
+            number = note.get("rule")
+            reasons = list_reasons(number)
+            if reasons and len(loads) < _MOST_REPORTED:
+                reason = f"rule {number}: {'; or '.join(reasons)}"
+                loads.append(LastLoad(row.session_id, acp.text(note, "shown") or "", reason))
     return tuple(loads)
 
 

@@ -29,18 +29,19 @@ ANSWERS = frozenset({Action.ANSWER, Action.FINISH_PAST_AND_ANSWER, Action.ANSWER
 """Actions that answer the client's request."""
 HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.CHOOSE_AND_SHOW_PAST})
 """Actions that close or show the transcript that was looked up."""
+TOO_MUCH = {LoadEvent.CANNOT_WAIT, LoadEvent.REPLAY_TOO_LARGE}
 CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
     LoadState.HOLDING_REPLAY: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
-    LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
+    LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, *TOO_MUCH, LoadEvent.TURN_ENDED},
     LoadState.PASSING_CANCELLED: {
         LoadEvent.CANCEL_REQUESTED,
         LoadEvent.OUTPUT_RESERVED,
-        LoadEvent.CANNOT_WAIT,
+        *TOO_MUCH,
         LoadEvent.TURN_ENDED,
     },
-    LoadState.PASSING_ABANDONED: {*CLIENTS, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
-    LoadState.CANCELLING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.CANNOT_WAIT, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.PASSING_ABANDONED: {*CLIENTS, *TOO_MUCH, LoadEvent.TURN_ENDED},
+    LoadState.CANCELLING: {LoadEvent.CANCEL_REQUESTED, *TOO_MUCH, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
     LoadState.AWAITING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
@@ -56,13 +57,13 @@ that id waited for.
 SETTLING = {LoadEvent.MUST_END, LoadEvent.DROPPED, LoadEvent.AGENT_ENDED}
 CANNOT = {
     **{state: {LoadEvent.PAST_CHOSEN, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
-    LoadState.AWAITING_PAST: {LoadEvent.CANNOT_WAIT, *SETTLING},
-    LoadState.CANCELLING_AGREED: {LoadEvent.CANNOT_WAIT, *SETTLING},
+    LoadState.AWAITING_PAST: {*TOO_MUCH, *SETTLING},
+    LoadState.CANCELLING_AGREED: {*TOO_MUCH, *SETTLING},
 }
 """Events that cannot happen: no past is shown before the agent agrees, nothing to settle before the client's answer.
 The end of the agent does not stop showing it."""
 OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.SESSION_UNKNOWN}
-OPEN_ONLY = {LoadEvent.CANNOT_WAIT, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PAST_CHOSEN}
+OPEN_ONLY = {*TOO_MUCH, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PAST_CHOSEN}
 """Events that happen only to a request that is not answered yet."""
 
 
@@ -109,7 +110,7 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
     if state not in OVERTAKABLE_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
     if state in (LoadState.CANCELLED, LoadState.ABANDONED):  # nothing waits
-        impossible |= {LoadEvent.CANNOT_WAIT}
+        impossible |= TOO_MUCH
     kinds = (event in STATES[state].transitions, event in MEANS_NOTHING[state], event in impossible)
     assert sum(kinds) == 1
 

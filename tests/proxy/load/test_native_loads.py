@@ -703,6 +703,28 @@ def test_too_much_state_before_the_answer_does_not_cost_a_transcript_that_is_to_
     assert asked.expected_decision.whose_past is WhosePast.TRANSCRIPT
 
 
+@pytest.mark.parametrize("modes", [Modes(load=STORE), Modes()])
+@pytest.mark.parametrize("interruption", ["prompt", "request of the agent"])
+def test_what_comes_before_the_answer_does_not_cost_a_transcript_that_is_to_be_shown(
+    monkeypatch: pytest.MonkeyPatch, modes: Modes, interruption: str
+) -> None:
+    """The replay was dropped as too large and needless, so what is left of it must not pass in its place."""
+    talk = loading(SimulatedSession(says=PAST, moved=modes.load != STORE), modes)
+    with monkeypatch.context() as limited:
+        limited.setattr(load_limits, "HELD_BYTES_LIMIT", 100)
+        talk.agent.say(*TURN_ONE)
+    talk.agent.say(*TURN_TWO)
+    if interruption == "prompt":
+        talk.client.say(prompt(2, "s"))
+    else:
+        assert talk.agent.say(permission(70, "s")).to_client == line(permission(70, "s"))
+    (asked,) = talk.agent.say(result(1, {})).asked
+    assert isinstance(asked, ChooseAndShowPast)
+    assert asked.expected_decision is not None
+    assert asked.expected_decision.whose_past is WhosePast.TRANSCRIPT
+    assert talk.end_past(1).to_client == line(result(1, {}))
+
+
 @pytest.mark.parametrize("stored", [SimulatedSession(says=PAST), SimulatedSession(says=PAST, moved=True)])
 def test_a_replay_that_comes_in_a_turn_is_whole_if_the_transcript_is_not_shown_after_all(
     stored: SimulatedSession,

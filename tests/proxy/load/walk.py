@@ -41,6 +41,7 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
     Warn,
 )
+from acp_proxy.proxy.load import load_limits
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_states import LoadEvent, LoadState
@@ -195,6 +196,13 @@ def _asked_and_replayed(walk: Walk) -> None:
     walk.say(*TURN_ONE)
 
 
+def _too_large(walk: Walk) -> None:
+    walk.ask(1)
+    with patch.object(load_limits, "HELD_BYTES_LIMIT", 100):
+        walk.say(*TURN_ONE)
+    walk.say(*TURN_TWO)
+
+
 def _passing(walk: Walk) -> None:
     _asked_and_replayed(walk)
     walk.say(permission(70, "s"))
@@ -297,6 +305,7 @@ def _over(walk: Walk) -> None:
 STATES: dict[str, Callable[[Walk], None]] = {
     "asked": _asked,
     "asked, replayed": _asked_and_replayed,
+    "too large": _too_large,
     "passing": _passing,
     "passing, cancelled": _passing_cancelled,
     "given up": _given_up,

@@ -215,7 +215,12 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
     store_session(store, "foreign", turn, agent="other", at=EPOCH + 4, notes=[replay_note("agent", 5)])
     assert check_load(tmp_path, store, []).last_loads == (
         LastLoad("new", "agent", "rule 2: the agent's replay has something that the transcript lacks"),
-        LastLoad("old", "transcript", "rule 4: the agent's replay lacks something, or has it twice"),
+        LastLoad(
+            "old",
+            "transcript",
+            "rule 4: the agent resumed the session and replayed nothing; or the agent's replay lacks something, or has "
+            "it twice",
+        ),
     )
 
 
