@@ -510,8 +510,8 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = wanted.expected_decision or choose_past(compared, client_wants_past=wanted.client_wants_past)
-        decision = make_decision(rule, client_wants_past=wanted.client_wants_past) if rule is not None else decision
+        decision = wanted.expected_decision or choose_past(compared)
+        decision = make_decision(rule, client_wants_past=True) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, comparison_was_skipped=True, transcript_size=size
@@ -699,7 +699,7 @@ class CoreConversation:
             is_archived = session in self.archived - self.changed_by_agent
             found = SessionLookedUp(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
-            found = replace(found, is_handed_over=stored.moved, agent_is_behind=stored.behind)
+            found = replace(found, is_handed_over=stored.moved or stored.behind, agent_is_behind=stored.behind)
             return replace(found, is_open_elsewhere=stored.open)
         return SessionLookedUp(id, is_deleted=stored.deleted, errno_name=stored.trouble)
 

@@ -11,7 +11,7 @@ from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.store_base import find_default_root
-from acp_proxy.transcript.private_files import PRIVATE_UMASK
+from acp_proxy.transcript.file_access import PRIVATE_UMASK
 
 STORE_VARIABLE = "ACP_PROXY_STORE"
 

@@ -183,14 +183,14 @@ class Comparison:
         goes on, the message is context."""
         return self.tail.user_message_count > 0 and not self._has_reached_end
 
-    def has_sent_whole_past(self, *, is_open_elsewhere: bool | None) -> bool:
+    def has_sent_whole_past(self, *, turn_may_run_elsewhere: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message.
 
-        ``is_open_elsewhere``: as for ``find_new``. If that turn runs there, its end goes there."""
+        ``turn_may_run_elsewhere``: as for ``find_new``. Then the end of that turn goes there."""
         text, message = self.text, self.current_message
         is_user = message is not None and message.role is Role.USER
-        is_interrupted = text.is_last_prompt_open and not is_open_elsewhere
+        is_interrupted = text.is_last_prompt_open and not turn_may_run_elsewhere
         return self._has_reached_end and not (
             is_interrupted or self.place.is_before_reply or self.tail.user_message_count or is_user
         )
@@ -223,7 +223,7 @@ class Comparison:
         )
         return self.tail.split(answer_may_follow=answer_may_follow)
 
-    def find_new(self, *, is_open_elsewhere: bool | None = None) -> list[bytes]:
+    def find_new(self, *, turn_may_run_elsewhere: bool | None = None) -> list[bytes]:
         """The lines of the tail to record.
 
         - If the transcript is empty, all.
@@ -232,12 +232,13 @@ class Comparison:
         - Of what comes before that, such as the first ``words``: all if it is the answer that the transcript's last
           turn lacks; else only what came after the agent's answer to the load and is nowhere in the transcript.
 
-        ``is_open_elsewhere``: whether another process can append to the transcript. The turn may be running there, and
-        that process records its end. None if that is not known: then a turn with a part of its answer is not completed.
+        ``turn_may_run_elsewhere``: whether the transcript's last turn may be running in another process that has the
+        transcript open to append, and then records its end. None if that is not known: then a turn with a part of its
+        answer is not completed.
         """
         if self.is_too_costly:
             return []
-        return self.tail.find_new(is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere)
+        return self.tail.find_new(is_all_new=self.text.is_empty, turn_may_run_elsewhere=turn_may_run_elsewhere)
 
     def drop_tail(self) -> None:
         """Hold no more of what was new: it is recorded."""

@@ -29,21 +29,21 @@ class LateUpdates:
         hides_replay: bool,
         client_wants_past: bool = True,
         is_handed_over: bool = False,
-        is_open_elsewhere: bool | None = None,
+        turn_may_run_elsewhere: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer. With ``hides_replay`` and
         ``client_wants_past``, this ends its last message.
 
         ``hides_replay``: the client does not see the agent's replay, such as because it has the transcript.
         ``client_wants_past``: the client asked for the past. ``is_handed_over``: the agent's session began with a
-        handover, so it lacks turns of the transcript. ``is_open_elsewhere``: as for ``Comparison.find_new``.
+        handover, so it lacks turns of the transcript. ``turn_may_run_elsewhere``: as for ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._hides_replay = hides_replay
         self._client_wants_past = client_wants_past
         self._is_handed_over = is_handed_over
-        self._is_open_elsewhere = is_open_elsewhere
+        self._turn_may_run_elsewhere = turn_may_run_elsewhere
         self._waiting_updates: list[SentUpdate] = []
         self._size = 0
         if hides_replay and client_wants_past:
@@ -72,7 +72,9 @@ class LateUpdates:
         too, until all of the transcript has come."""
         if self._client_wants_past or not self._is_replay:
             return lines
-        return lines if self._comparison.has_sent_whole_past(is_open_elsewhere=self._is_open_elsewhere) else []
+        return (
+            lines if self._comparison.has_sent_whole_past(turn_may_run_elsewhere=self._turn_may_run_elsewhere) else []
+        )
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)

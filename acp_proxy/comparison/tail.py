@@ -130,8 +130,8 @@ class Tail:
         end = _count_to_last_answer(updates) if answer_may_follow else _count_shown(updates)
         return updates[:end], updates[end:]
 
-    def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
-        """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``: as for
+    def find_new(self, *, is_all_new: bool, turn_may_run_elsewhere: bool | None) -> list[bytes]:
+        """The lines to record. ``is_all_new``: the transcript is empty. ``turn_may_run_elsewhere``: as for
         ``Comparison.find_new``."""
         sent_again = {update.line for update in self._updates}  # an earlier replay may have ended with the same lines
         tail = [*(update for update in self._greeting if update.line not in sent_again), *self._updates]
@@ -140,13 +140,13 @@ class Tail:
         end_lines = [update.line for update in self._call_ends]
         # The transcript's last prompt has no answer, and this is it. Not if another process may be recording the turn.
         # Neutral updates at the end are not shown before something follows them, and what is not shown is not recorded.
-        if self.completes_turn and not is_open_elsewhere:
+        if self.completes_turn and not turn_may_run_elsewhere:
             return end_lines + [update.line for update in tail[: _count_shown(tail)]]
         # From a user message on, the session went on elsewhere.
         turn_start = _find_turn_start(tail, is_new_without_reply=self.has_new_without_reply)
         # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
         # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
-        if self.is_rest_of_turn and is_open_elsewhere is False and any(map(_is_missing, self._updates)):
+        if self.is_rest_of_turn and turn_may_run_elsewhere is False and any(map(_is_missing, self._updates)):
             turn_start, tail = len(tail) - len(self._updates), tail[: _count_shown(tail)]
         # Before that: only what came after the answer, since the agent says it now. What came before it may be history
         # in other words, and what the transcript has somewhere is a repetition.

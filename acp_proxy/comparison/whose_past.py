@@ -5,8 +5,8 @@ users, under "Whose replay you see".
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result once that is final; everybody asks that. If the rule was found in ``proxy/load``
-  before, ``Load.expected_decision`` has it until then.
+- ``Load.decision`` has the result once it is made; only a cancel replaces it then. If the rule was found in
+  ``proxy/load`` before, ``Load.expected_decision`` has it until then.
 """
 
 import enum
@@ -84,18 +84,14 @@ def make_decision(rule: Rule, *, client_wants_past: bool) -> Decision:
 
 
 def choose_past(
-    comparison: Comparison | None,
-    *,
-    client_wants_past: bool = True,
-    comparison_failed: bool = False,
-    is_open_elsewhere: bool | None = None,
+    comparison: Comparison | None, *, comparison_failed: bool = False, is_open_elsewhere: bool | None = None
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Only for a load of which no rule was found before. ``comparison``: of the agent's replay, whose last message was
-    ended; None if the agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if
-    ``comparison_failed``: the transcript could not be read, or the comparison was given up. ``client_wants_past``: as
-    for ``make_decision``. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
+    Only for a load of which no rule was found before, so its client wants the past. ``comparison``: of the agent's
+    replay, whose last message was ended; None if the agent has resumed the session and replayed nothing
+    (``Load.needs_comparison``), or if ``comparison_failed``: the transcript could not be read, or the comparison was
+    given up. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
     """
     if comparison_failed:
         rule = Rule.UNREADABLE
@@ -103,7 +99,7 @@ def choose_past(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return make_decision(rule, client_wants_past=client_wants_past)
+    return make_decision(rule, client_wants_past=True)
 
 
 def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

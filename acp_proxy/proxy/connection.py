@@ -281,20 +281,22 @@ class Connection:
             if self._aliases:
                 line = self._aliases.rewrite_from_agent(line, jsonrpc.read_message(line))
             visible_lines = self._handover_filter.filter(line, jsonrpc.read_message(line))
-            effects += self._unnamed_agent_entries.hold_back(self._handle_visible_lines(visible_lines))
+            line_effects = self._unnamed_agent_entries.hold_back(self._handle_visible_lines(visible_lines))
             self.fast_path.require_new_check()
-            if effects and isinstance(later := effects[-1], DecideLater):
-                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
+            if (with_rest := _try_add_to_later(line_effects, lines[next_index:])) is not None:
+                return effects + with_rest
+            effects += line_effects
         return effects
 
     def _handle_visible_lines(self, lines: list[tuple[bytes, Message]]) -> list[Effect]:
         """Lines of the agent that the client may see. If one is decided on later, so are those after it."""
         effects: list[Effect] = []
         for index, (line, message) in enumerate(lines):
-            effects += self._handle_agent_message(line, message)
-            if effects and isinstance(later := effects[-1], DecideLater):
-                rest = [line for line, _ in lines[index + 1 :]]
-                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *rest])]
+            line_effects = self._handle_agent_message(line, message)
+            with_rest = _try_add_to_later(line_effects, [line for line, _ in lines[index + 1 :]])
+            if with_rest is not None:
+                return effects + with_rest
+            effects += line_effects
         return effects
 
     def _handle_agent_message(self, line: bytes, message: Message) -> list[Effect]:
@@ -405,3 +407,13 @@ class Connection:
         ]
         self._open_requests.clear()
         return [*effects, *self._message_tracker.track_early_updates()]
+
+
+def _try_add_to_later(effects: list[Effect], lines: list[bytes]) -> list[Effect] | None:
+    """The effects of an agent's line that is decided on later, with the lines that follow it added; None if it is not
+    decided on later."""
+    for index, effect in enumerate(effects):
+        if isinstance(effect, DecideLater):
+            later = DecideLater(Peer.AGENT, [*effect.lines, *lines])
+            return [*effects[:index], later, *effects[index + 1 :]]
+    return None

@@ -274,8 +274,8 @@ class LookUpSession(Struct, frozen=True):
 
 
 class DecideLater(Struct, frozen=True):
-    """Decide on these lines again, as ``LinesRead``, once the effects that stand before this are performed. Always the
-    last effect of a decision, since the lines that follow wait, too: ``Connection`` adds them to it."""
+    """Decide on these lines again, as ``LinesRead``, once the effects that stand before this are performed. The lines
+    that follow in the same read wait, too: ``Connection`` adds them to this."""
 
     peer: Peer
     lines: list[bytes]
@@ -317,8 +317,6 @@ class ChooseAndShowPast(Struct, frozen=True):
     """The decision, whatever is compared; None: ``choose_past`` decides."""
     is_handed_over: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
-    client_wants_past: bool = True
-    """The client may get the past."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""
     only_what_agent_lacks: bool = False

@@ -52,7 +52,8 @@ class SessionLookedUp(Struct, frozen=True):
     alias: str | None = None
     """The agent's id, if it differs."""
     agent_is_behind: bool = False
-    """The agent's session lacks turns of other machines. Not of a copy, which has none."""
+    """The agent's session lacks turns of other machines, so ``is_handed_over`` holds, too. Not of a copy, which has
+    no session of this agent."""
     agent_has_no_session: bool = False
     """It was copied from another agent, or comes from another machine, and this agent has no session for it yet."""
     is_uncopied: bool = False

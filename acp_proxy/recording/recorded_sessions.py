@@ -51,7 +51,7 @@ class RecordedSessions(dict[str, SessionState]):
         """Begin to record a session. ``agent_info``: the name and version that the agent reported. ``stamp``: when."""
         session = self.get(effect.session_id)
         is_new = effect.origin == file_format.RECORDED
-        if session is not None and not session.is_deleted and not is_new:
+        if session is not None and not session.file_is_deleted and not is_new:
             return
         header = Header(effect.session_id, effect.cwd, effect.origin, stamp, effect.directories, {**agent_info})
         if is_new:  # of one that began earlier, today's branch says nothing
@@ -92,11 +92,11 @@ class RecordedSessions(dict[str, SessionState]):
 
         def begin_anew(session: SessionState) -> None:
             self.files.close(session)
-            session.is_deleted = session.was_created = False
+            session.file_is_deleted = session.was_created = False
             session.header = replace(session.header, origin=file_format.PARTIAL, created_at=stamp)
 
         def prepare_file(session: SessionState) -> None:
-            if session.is_deleted:
+            if session.file_is_deleted:
                 begin_anew(session)
                 session.must_lift_delete = True
             self.files.lift_delete(session)
@@ -178,5 +178,5 @@ class RecordedSessions(dict[str, SessionState]):
                 self.files.remember_gap(session_id, timestamps.format_now(time.time()), errno_name(problem))
             raise
         if session is not None:
-            session.is_deleted = True
+            session.file_is_deleted = True
         self.files.drop_gap(session_id)

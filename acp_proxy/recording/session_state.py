@@ -25,8 +25,8 @@ class SessionState(Struct):
     """Its file existed once."""
     file_identity: bytes = b""
     """That of its file, if that existed."""
-    is_deleted: bool = False
-    """It was deleted, and not prompted since."""
+    file_is_deleted: bool = False
+    """Its file was deleted, by this process or another one, and it was not prompted since."""
     must_lift_delete: bool = False
     """It was prompted since it was deleted, and its delete could not be lifted yet."""
     appender: TranscriptAppender | None = None

@@ -42,6 +42,11 @@ class Gap(Struct):
     reason: str
     retry_at: float = 0.0
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether its session is suspended: nothing is tried before ``retry_at``."""
+        return time.monotonic() < self.retry_at
+
 
 class TranscriptFiles:
     """The transcripts of one connection's recorded sessions."""
@@ -90,7 +95,7 @@ class TranscriptFiles:
             )
 
     def _append_to_transcript(self, session: SessionState, parts: Parts, first_stamp: str) -> None:
-        if session.is_deleted:
+        if session.file_is_deleted:
             return
         appender = self._open_and_note_gap(session, first_stamp)
         appender.append(*(parts if self._mask is None else [self._mask_entries(b"".join(parts), self._mask)]))
@@ -118,7 +123,7 @@ class TranscriptFiles:
         session = self._sessions.get(session_id)
         gap = self._unnoted_gaps.get(session_id)
         self._heartbeat.beat()
-        if session is None or (gap is not None and time.monotonic() < gap.retry_at):
+        if session is None or (gap is not None and gap.is_suspended):
             return
         try:
             if not session.agent_folder:
@@ -131,7 +136,7 @@ class TranscriptFiles:
     def _handle_failure(self, session: SessionState, first_stamp: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; if it was deleted, record nothing until its next prompt."""
         if isinstance(problem, Deleted):
-            session.is_deleted = True  # not recorded until the next prompt
+            session.file_is_deleted = True  # not recorded until the next prompt
         else:
             gap = self.remember_gap(session.header.session_id, first_stamp, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
@@ -173,11 +178,11 @@ class TranscriptFiles:
 
     def retry_gaps(self) -> None:
         """Try to record the sessions again of which a gap is not noted, beginning with that note: perhaps nothing
-        else is ever appended to these transcripts."""
+        else is ever appended to these transcripts. Not forgotten ones, whose gap is noted once they are begun again."""
         for session_id in list(self._unnoted_gaps):
             self._heartbeat.beat()
             session = self._sessions.get(session_id)
-            if session is not None and session.is_deleted:
+            if session is not None and session.file_is_deleted:
                 del self._unnoted_gaps[session_id]
             else:
                 self.try_note_gap(session_id, timestamps.format_now(time.time()))
@@ -207,7 +212,7 @@ class TranscriptFiles:
         )
 
     def _handle_failed_close(self, session: SessionState, problem: OSError) -> None:
-        if self._sessions.get(session.header.session_id) is session and not session.is_deleted:
+        if self._sessions.get(session.header.session_id) is session and not session.file_is_deleted:
             self.remember_gap(session.header.session_id, timestamps.format_now(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
 

@@ -47,7 +47,9 @@ class LoadPerformer:
         self._threads: dict[RequestId, PastThread] = {}
         """By the load's request."""
 
-    def __bool__(self) -> bool:
+    @property
+    def has_past_threads(self) -> bool:
+        """Whether the past of a load is being chosen or shown."""
         return bool(self._threads)
 
     def look_up(

@@ -102,9 +102,7 @@ class PastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = effect.expected_decision or choose_past(
-            None, client_wants_past=effect.client_wants_past, comparison_failed=True
-        )
+        decision = effect.expected_decision or choose_past(None, comparison_failed=True)
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -116,7 +114,6 @@ class PastThread:
                 comparison.end_message()
             decision = effect.expected_decision or choose_past(
                 comparison,
-                client_wants_past=effect.client_wants_past,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
             )

@@ -127,9 +127,7 @@ class Relay:
         self._idle_work: IdleWork | None = None
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
-            self._idle_work = IdleWork(
-                root, idle_seconds, lambda: bool(self._load_performer), warn, compresses=compresses
-            )
+            self._idle_work = IdleWork(root, idle_seconds, self._is_showing_past, warn, compresses=compresses)
 
     def start(self) -> None:
         """Start the pumps and the store's threads."""
@@ -457,6 +455,9 @@ class Relay:
 
     def _get_output(self, peer: Peer) -> Output:
         return self._client_output if peer is Peer.CLIENT else self._agent_output
+
+    def _is_showing_past(self) -> bool:
+        return self._load_performer is not None and self._load_performer.has_past_threads
 
     def _require_load_performer(self) -> LoadPerformer:
         if self._load_performer is None:

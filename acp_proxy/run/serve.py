@@ -25,7 +25,7 @@ from acp_proxy.run.relay import IDLE_SECONDS, Relay
 from acp_proxy.run.shutdown import supervise
 from acp_proxy.store.proxy_store import ALL_AGENTS, ProxyStore, import_lazy_modules
 from acp_proxy.store.store_base import find_default_root
-from acp_proxy.transcript.private_files import PRIVATE_UMASK
+from acp_proxy.transcript.file_access import PRIVATE_UMASK
 
 STDIN, STDOUT = 0, 1
 _OPENING_SECONDS = 10.0

@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 
 from acp_proxy import own_command
-from acp_proxy.transcript.private_files import lock, open_private
+from acp_proxy.transcript.file_access import lock, open_private
 
 FOLDER = "sync"
 """The part of a store's directory that belongs to sync."""

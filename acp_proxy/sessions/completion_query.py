@@ -17,7 +17,7 @@ from acp_proxy.sessions.find_sessions import NUMBER_SQL
 from acp_proxy.sessions.soft_deleted import DeletedSession, list_deleted
 from acp_proxy.store.index import SCHEMA
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript import file_access, file_names
 
 _MOST_SESSIONS = 100
 """More sessions than a user would choose from."""
@@ -44,7 +44,7 @@ class CompletionQuery:
     """Completion's view of the store at ``root``."""
 
     def __init__(self, root: Path) -> None:
-        self._layout = Layout(private_files.make_reachable(root))
+        self._layout = Layout(file_access.make_reachable(root))
 
     def list_agents(self) -> list[str]:
         """The folders of all agents."""
@@ -62,7 +62,7 @@ class CompletionQuery:
                 return []
             immutable = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
             # If nobody has it open, this creates no side files.
-            uri = private_files.make_database_uri(path, f"mode=ro{immutable}")
+            uri = file_access.make_database_uri(path, f"mode=ro{immutable}")
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.transcript.private_files import TooLarge
+from acp_proxy.transcript.file_access import TooLarge
 
 
 def explain_unreadable(path: Path, problem: OSError | NewerFormat) -> tuple[Path, str, str]:

@@ -7,7 +7,7 @@ lock, which every appending process shares. If anything was appended by then, th
 At every moment one complete form exists. If both exist, the plain one counts, and the other was left by a crash.
 
 ``os.close`` closes a file that was written here, since its error says that something may be lost: then the other form
-stays. What was only read or locked is closed with ``private_files.close``, which ignores errors.
+stays. What was only read or locked is closed with ``file_access.close``, which ignores errors.
 """
 
 import os
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.store.layout import Layout, remove_file
-from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.compressed import CompressedTranscript, compress_chunks, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import (
@@ -80,15 +80,15 @@ def compress(layout: Layout, agent_folder: str, name: str, options: CompressionO
         try:
             if not _is_worthwhile(path, options) or layout.is_marked(agent_folder, name):
                 return None
-            fd = private_files.open_private(path, os.O_RDONLY)
-            stack.callback(private_files.close, fd)
+            fd = file_access.open_private(path, os.O_RDONLY)
+            stack.callback(file_access.close, fd)
             if options.dry_run:
                 status = os.fstat(fd)
                 compressed_size = sum(
                     len(data) for data in compress_chunks(_read_chunks(fd, status.st_size, options), status.st_size)
                 )
                 return CompressionResult(agent_folder, name, status.st_size, compressed_size)
-            stack.enter_context(private_files.lock_folder(path.parent))
+            stack.enter_context(file_access.lock_folder(path.parent))
             if not _is_free(path):
                 return None
             return _compress(layout, agent_folder, name, fd, options)
@@ -103,11 +103,11 @@ def _is_worthwhile(path: Path, options: CompressionOptions) -> bool:
 
 def _is_free(path: Path) -> bool:
     """Whether locks show that nobody has it open to append. Raises OSError (BlockingIOError: somebody has)."""
-    fd = private_files.open_private(path, os.O_RDONLY)
+    fd = file_access.open_private(path, os.O_RDONLY)
     try:
-        return private_files.lock(fd)
+        return file_access.lock(fd)
     finally:
-        private_files.close(fd)
+        file_access.close(fd)
 
 
 def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: CompressionOptions) -> CompressionResult:
@@ -115,7 +115,7 @@ def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: Co
     target, unfinished = compressed_path(path), unfinished_path(compressed_path(path))
     status = os.fstat(fd)
     try:
-        out = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        out = file_access.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             _check_unchanged(path, status)  # after the open: a delete from now on removes the new file too
             compressed_size = write_chunks(
@@ -128,7 +128,7 @@ def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: Co
             os.close(out)
         os.utime(unfinished, ns=(status.st_atime_ns, status.st_mtime_ns))
         with layout.get_journal(agent_folder).lock():
-            private_files.lock(fd)  # not earlier: a process that continues the session must not wait
+            file_access.lock(fd)  # not earlier: a process that continues the session must not wait
             _check_unchanged(path, status)
             if layout.is_marked(agent_folder, name):  # a turn has begun, although nothing of it is written yet
                 raise _NotPossibleNow
@@ -143,7 +143,7 @@ def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: Co
 
 
 def _read_chunks(fd: int, size: int, options: CompressionOptions) -> Iterator[bytes]:
-    for data in read_pieces(lambda size, offset: private_files.read_at(fd, size, offset), size):
+    for data in read_pieces(lambda size, offset: file_access.read_at(fd, size, offset), size):
         if not options.may_continue():
             raise _NotPossibleNow
         yield data
@@ -180,21 +180,21 @@ def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
             source.unlink(missing_ok=True)  # a crash left it
             return False
         try:
-            fd = private_files.open_private(source, os.O_RDONLY)
+            fd = file_access.open_private(source, os.O_RDONLY)
         except FileNotFoundError:
             return False
-        stack.callback(private_files.close, fd)
+        stack.callback(file_access.close, fd)
         is_listed = path == layout.transcript_path(agent_folder, path.stem)
         if is_listed:
             layout.mark(agent_folder, path.stem)
         transcript = CompressedTranscript(fd)
         stack.callback(lambda: unfinished.unlink(missing_ok=True))
-        out = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        out = file_access.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             size = write_chunks(out, transcript.read_all())
             if transcript.is_damaged and size:
                 os.lseek(out, 0, os.SEEK_END)
-                write_chunks(out, iter([_encode_gap(private_files.read_at(out, 1, size - 1))]))
+                write_chunks(out, iter([_encode_gap(file_access.read_at(out, 1, size - 1))]))
         finally:
             os.close(out)
         unfinished.replace(path)
@@ -214,7 +214,7 @@ def _encode_gap(last_byte: bytes) -> bytes:
 
 def _move_to_backups(layout: Layout, agent_folder: str, name: str, source: Path) -> None:
     backup = compressed_path(layout.backup_path(agent_folder, name, timestamps.format_now(time.time())))
-    private_files.make_directory(backup.parent)
+    file_access.make_directory(backup.parent)
     source.replace(backup)
 
 
@@ -228,7 +228,7 @@ def remove_leftovers(layout: Layout) -> None:
 def _remove_leftovers_of(layout: Layout, agent_folder: str) -> None:
     for folder in (layout.transcripts / agent_folder, layout.deleted / agent_folder):
         if any(_list_leftovers(folder)):
-            with private_files.lock_folder(folder), layout.get_journal(agent_folder).lock():
+            with file_access.lock_folder(folder), layout.get_journal(agent_folder).lock():
                 for path in _list_leftovers(folder):
                     path.unlink(missing_ok=True)
 
@@ -253,10 +253,10 @@ def claim_day(stamp: Path) -> Iterator[bool]:
     """Yields whether today's work falls to this process: ``stamp`` is a day old, and no other process holds it. If so,
     leaving the context without an exception renews the stamp. Raises OSError."""
     with ExitStack() as stack:
-        fd = private_files.open_private(stamp, os.O_RDWR | os.O_CREAT)
-        stack.callback(private_files.close, fd)
+        fd = file_access.open_private(stamp, os.O_RDWR | os.O_CREAT)
+        stack.callback(file_access.close, fd)
         try:
-            is_ours = private_files.lock(fd)
+            is_ours = file_access.lock(fd)
         except BlockingIOError:
             is_ours = False
         status = os.fstat(fd)
@@ -272,6 +272,6 @@ def _fsync_folder(folder: Path) -> None:
     with suppress(PermissionError):  # Windows does not open directories
         fd = os.open(folder, os.O_RDONLY)
         try:
-            private_files.fsync(fd)
+            file_access.fsync(fd)
         finally:
-            private_files.close(fd)
+            file_access.close(fd)

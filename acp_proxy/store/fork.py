@@ -17,7 +17,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.old_forks import complete_old_fork
-from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript import file_access, file_format, file_names
 from acp_proxy.transcript.drop_rewound import find_fork_end
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.reader import TranscriptReader
@@ -53,7 +53,7 @@ def create(
             # Nobody masks a secret in the parent while it is copied, or removes the unfinished copy. In order, as
             # two agents' sessions may be copied to each other at the same time.
             for folder in sorted({source_path.parent, path.parent}):
-                stack.enter_context(private_files.lock_folder(folder, wait=True))
+                stack.enter_context(file_access.lock_folder(folder, wait=True))
             source = stack.enter_context(closing(TranscriptReader(source_path)))
         except (FileNotFoundError, NewerFormat):
             return False
@@ -70,7 +70,7 @@ def create(
             path.with_stem(f"{path.stem}{file_names.ASIDE}{int.from_bytes(os.urandom(4), 'little')}")
         )
         try:
-            out = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            out = file_access.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 _write(out, agent_folder, header, source)
             finally:
@@ -91,16 +91,16 @@ def _write(out: int, agent_folder: str, header: Header, source: TranscriptReader
     parent |= {"agent": parent_folder} if parent_folder != agent_folder else {}
     note = {"type": NoteType.COPIED, **parent}
     head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _FORK_RUN, note)
-    private_files.write_at(out, head, 0)
+    file_access.write_at(out, head, 0)
     end = len(head) + source.copy_entries(out, len(head))
     if end < len(head) + size:  # the next attempt sees its size
         raise OSError(errno.EIO, "the file became shorter while it was copied", str(source.path))
-    if private_files.read_at(out, 1, end - 1) != b"\n":  # the parent's last line is torn
-        private_files.write_at(out, b"\n", end)
+    if file_access.read_at(out, 1, end - 1) != b"\n":  # the parent's last line is torn
+        file_access.write_at(out, b"\n", end)
         end += 1
     if parent_folder != agent_folder:
         note = {"type": NoteType.CONTINUED, "agent": parent_folder, "session": header.forked_from[0]}
-        private_files.write_at(out, file_format.encode_note(header.created_at, CONTINUED_RUN, note), end)
+        file_access.write_at(out, file_format.encode_note(header.created_at, CONTINUED_RUN, note), end)
 
 
 def find_end(

@@ -24,9 +24,9 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from acp_proxy.protocol import acp, jsonrpc, timestamps
-from acp_proxy.transcript import private_files, salvage
+from acp_proxy.transcript import file_access, salvage
+from acp_proxy.transcript.file_access import append_all, lock, open_private, read_at, write_at
 from acp_proxy.transcript.file_names import file_name, has_generated_form
-from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at, write_at
 from acp_proxy.transcript.salvage import Intact
 from acp_proxy.transcript.titles import shorten_masks
 
@@ -261,7 +261,7 @@ class Journal:
             finally:
                 self._holder = 0
         finally:
-            private_files.close(fd)
+            file_access.close(fd)
 
     def append(self, event: Event, stamp: str | None = None) -> None:
         """Append an event. ``stamp``: its time; None: now. Raises OSError."""
@@ -291,9 +291,9 @@ class Journal:
         """Return once everything appended is on disk. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR)
         try:
-            private_files.fsync(fd)
+            file_access.fsync(fd)
         finally:
-            private_files.close(fd)
+            file_access.close(fd)
 
     def read_deleted(self) -> Set[str]:
         """The ids of the sessions that are deleted now, soft-deleted ones included. Raises OSError."""

@@ -18,7 +18,7 @@ from acp_proxy.errors import StoreRefused
 from acp_proxy.store import store_root
 from acp_proxy.store.databases import empty_database, remove_database
 from acp_proxy.store.journal import Journal
-from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript import file_access, file_names
 from acp_proxy.transcript.file_names import (
     ASIDE,
     COMPRESSED_SUFFIX,
@@ -29,7 +29,7 @@ from acp_proxy.transcript.file_names import (
 )
 
 FORMAT = 1
-JOURNAL = private_files.JOURNAL_FILE.removesuffix(SUFFIX)
+JOURNAL = file_access.JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _REMOVAL_SEPARATOR = "."
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
@@ -73,13 +73,13 @@ class Layout:
     def can_use_sqlite(self) -> bool:
         """Whether SQLite can use files here: not in a read-only store, and not on a file system without locks, where it
         would wait for many seconds each time."""
-        return not self.is_read_only and private_files.has_record_locks(self.format)
+        return not self.is_read_only and file_access.has_record_locks(self.format)
 
     def prepare(self) -> None:
         """Create what is missing, unless the store is read-only, and check the whole directory. Raises StoreRefused for
         a newer format, a link, or a directory that others can write to."""
         try:
-            private_files.check_inside(self.root)
+            file_access.check_inside(self.root)
             if not self.is_read_only:
                 self._make_missing()
             self._check_directories()
@@ -94,23 +94,23 @@ class Layout:
             if isinstance(problem, PermissionError):
                 advice = "Check its permissions and those of the directories above it"
             text = f"{path} cannot be used: {reason}. {advice}, or choose another place with --store."
-            raise StoreRefused(text, is_temporary=private_files.is_temporary(problem)) from problem
+            raise StoreRefused(text, is_temporary=file_access.is_temporary(problem)) from problem
 
     def _make_missing(self) -> None:
         for directory in (self.transcripts, self.unindexed):
-            private_files.make_inner_directory(directory)
+            file_access.make_inner_directory(directory)
         with (
             suppress(FileExistsError),
-            os.fdopen(private_files.open_private(self.format, _NEW_FILE_FLAGS), "w") as file,
+            os.fdopen(file_access.open_private(self.format, _NEW_FILE_FLAGS), "w") as file,
         ):
             file.write(f"{FORMAT}\n")
 
     def _check_directories(self) -> None:
         for directory in (self.transcripts, self.unindexed, self.deleted):
             if directory.is_dir():
-                private_files.check_inside(directory)
+                file_access.check_inside(directory)
         for agent_folder in self.list_agents():
-            private_files.check_link(self.transcript_path(agent_folder, JOURNAL))
+            file_access.check_link(self.transcript_path(agent_folder, JOURNAL))
 
     def make_folder(self, folder: Path) -> None:
         """Create an agent's folder, and the store itself if it was removed. Raises OSError, also if something else is
@@ -118,7 +118,7 @@ class Layout:
         try:
             store_root.prepare(self.root)
             for directory in (folder.parent, folder):
-                private_files.make_inner_directory(directory)
+                file_access.make_inner_directory(directory)
         except StoreRefused as problem:
             raise PermissionError(errno.EPERM, str(problem), str(folder)) from problem
 
@@ -216,10 +216,10 @@ class Layout:
         if os.path.lexists(path):  # a process that removes it from here on looks at the transcript after that
             return path
         try:
-            private_files.touch(path)
+            file_access.touch(path)
         except FileNotFoundError:
-            private_files.make_directory(self.unindexed / agent_folder)
-            private_files.touch(path)
+            file_access.make_directory(self.unindexed / agent_folder)
+            file_access.touch(path)
         return path
 
     def list_marked(self, agent_folder: str) -> list[str]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from acp_proxy.errors import NewerFormat
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript import file_access, file_format, file_names
 from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import fork_path
 from acp_proxy.transcript.reader import TranscriptReader, split_file
@@ -56,7 +56,7 @@ def complete_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: boo
         if missing is not None and (missing.agent_folder, missing.parent_name) != (agent_folder, name):
             # The parent may be an unfinished fork, too.
             complete_old_fork(layout, missing.agent_folder, missing.parent_name, wait=wait)
-        with private_files.lock_folder(path.parent, wait=wait):
+        with file_access.lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))
             if is_done or not _complete_copy(layout, agent_folder, path):
@@ -69,7 +69,7 @@ def complete_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: boo
 
 @contextmanager
 def _open_to_overwrite(path: Path) -> Iterator[int]:
-    fd = private_files.open_private(path, os.O_RDWR)
+    fd = file_access.open_private(path, os.O_RDWR)
     try:
         yield fd
     finally:
@@ -81,7 +81,7 @@ def _complete_copy(layout: Layout, agent_folder: str, path: Path) -> bool:
     OSError (BlockingIOError: the head is being written)."""
     with _open_to_overwrite(fork_path(path)) as fd:
         if _read_head(fd) is None:
-            private_files.lock(fd)  # held by who writes it
+            file_access.lock(fd)  # held by who writes it
             if _read_head(fd) is None:
                 return False
         if (missing := _read_missing_copy(fd, agent_folder)) is not None:
@@ -99,12 +99,12 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
     if copied < missing.size:
         # What was copied goes too: the user may have deleted the parent to be rid of it.
         for offset in range(0, missing.size, len(_BLANK)):
-            private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - offset) :], missing.offset + offset)
+            file_access.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - offset) :], missing.offset + offset)
         begin, end = missing.note
         gap = file_format.encode_note(
             missing.created_at, _FORK_RUN, {"type": NoteType.GAP, "reason": GapReason.DELETED}
         )
-        private_files.write_at(fd, gap[:-1].ljust(end - begin - 1), begin)
+        file_access.write_at(fd, gap[:-1].ljust(end - begin - 1), begin)
 
 
 def _find_parent(layout: Layout, missing: _MissingCopy) -> TranscriptReader | None:
@@ -137,7 +137,7 @@ def _read_missing_copy(fd: int, agent_folder: str) -> _MissingCopy | None:
 
 def _read_head(fd: int) -> tuple[int, int, Mapping[str, object]] | None:
     """The note after the header: where it begins and ends, and its content. None if one of the two is incomplete."""
-    lines = split_file(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)
+    lines = split_file(partial(file_access.read_at, fd), 0, os.fstat(fd).st_size)
     (begin, first), (end, second) = next(lines, (0, b"")), next(lines, (0, b""))
     if not second.endswith(b"\n") or file_format.find_header(first)[0] is None:
         return None

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp
 from acp_proxy.store import open_session
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.compressed import write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType, RemotePart
@@ -51,7 +51,7 @@ def append_turns(
     """
     path = layout.transcript_path(agent_folder, name)
     # Nobody compresses it meanwhile, or overwrites bytes in it.
-    with private_files.lock_folder(path.parent, wait=wait):
+    with file_access.lock_folder(path.parent, wait=wait):
         open_session.ensure_plain(layout, agent_folder, path)
         with layout.get_journal(agent_folder).lock():  # nobody deletes it, and gives its name to another
             with lock_if_unused(path) as is_unused:
@@ -86,7 +86,7 @@ def store_remote_turns(
 ) -> None:
     """Store entries that ``append_turns`` could not add, for the next load. Parameters as there. Raises OSError."""
     path = layout.waiting_turns_path(agent_folder, name)
-    private_files.make_directory(path.parent)
+    file_access.make_directory(path.parent)
     head = orjson.dumps({"uid": uid, "size": expected_size, "elsewhere": remote_parts})
     write_unfinished(path, iter([head, b"\n", data]))
     unfinished_path(path).replace(path)
@@ -154,7 +154,7 @@ def _move_into_place(path: Path) -> bool:
 def write_unfinished(path: Path, chunks: Iterator[bytes]) -> None:
     """Write the unfinished file, which the caller moves to ``path``. Raises OSError."""
     unfinished = unfinished_path(path)
-    fd = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    fd = file_access.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         write_chunks(fd, chunks)
     except BaseException:

@@ -20,7 +20,7 @@ from acp_proxy.store import delete, store_root
 from acp_proxy.store.agent_folder import choose_folder
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript import file_access, file_names
 from acp_proxy.transcript.file_names import digest, file_name
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class StoreBase:
         return store
 
     def _set_up(self, root: Path, *, create: bool, bin_days: int | None) -> None:
-        self.root = private_files.make_reachable(root)
+        self.root = file_access.make_reachable(root)
         self.show_progress: ShowProgress = lambda: contextlib.nullcontext(lambda done, total: None)
         self.open_problem: StoreRefused | None = None
         """Why the store could not be opened at first, or None."""

@@ -41,7 +41,7 @@ from acp_proxy.store.folder_changes import find_changes, list_newest_first
 from acp_proxy.store.index import Index
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript import file_access
 from acp_proxy.transcript.file_format import IMPORTED
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
@@ -340,8 +340,8 @@ class StoreIndex:
         if not self._layout.exists:  # an index alone is not a store
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         with suppress(FileExistsError):  # SQLite gives its side files the same mode
-            private_files.close(private_files.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-        private_files.check_database(path)
+            file_access.close(file_access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        file_access.check_database(path)
         self._index = Index(path)
         self._inode = os.stat(path).st_ino
         return self._index

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript import file_access
 
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 
@@ -23,7 +23,7 @@ def prepare(root: Path) -> None:
 def make_root(root: Path) -> None:
     """Create the store's directory if it is missing. It may still be read-only. Raises StoreRefused."""
     try:
-        private_files.make_directory(root)
+        file_access.make_directory(root)
         status = os.stat(root)
     except FileExistsError as problem:  # on Windows, also for a file above it
         raise StoreRefused(
@@ -32,8 +32,8 @@ def make_root(root: Path) -> None:
     except OSError as problem:
         reason = problem.strerror or type(problem).__name__
         text = f"{root} cannot be used: {reason}. Choose another place with --store."
-        raise StoreRefused(text, is_temporary=private_files.is_temporary(problem)) from problem
-    private_files.check_owner(root, status)
+        raise StoreRefused(text, is_temporary=file_access.is_temporary(problem)) from problem
+    file_access.check_owner(root, status)
 
 
 def find_refusal(root: Path) -> StoreRefused | None:
@@ -49,7 +49,7 @@ def find_refusal(root: Path) -> StoreRefused | None:
         advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
         return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
     if mode & _OWNER_WRITES != _OWNER_WRITES:
-        return StoreRefused(f"{root} cannot be written to. Run: {private_files.format_command('chmod', '700', root)}")
+        return StoreRefused(f"{root} cannot be written to. Run: {file_access.format_command('chmod', '700', root)}")
     reason = "the system protects it (a snapshot, a flag, a sandbox)"
     text = f"{root} cannot be written to, although its mode allows it: {reason}. {advice}"
     return StoreRefused(text, is_temporary=True)  # the check itself may have failed

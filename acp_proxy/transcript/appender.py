@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript import file_access, file_format, file_names
+from acp_proxy.transcript.file_access import append_parts, lock, open_private, read_at
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.private_files import append_parts, lock, open_private, read_at
 from acp_proxy.transcript.reader import read_header
 
 _IDENTITY_SIZE = 4096
@@ -114,7 +114,7 @@ class TranscriptAppender:
 
     def fsync(self) -> None:
         """Return once everything written is on disk. Raises OSError."""
-        private_files.fsync(self._fd)
+        file_access.fsync(self._fd)
 
     def close(self) -> None:
         """Close the file, which cannot be used any more. Raises OSError if what was written through it may be lost."""
@@ -192,9 +192,9 @@ def fsync_file(path: Path) -> bool:
     except OSError:
         return False
     try:
-        private_files.fsync(fd)
+        file_access.fsync(fd)
     finally:
-        private_files.close(fd)
+        file_access.close(fd)
     return True
 
 
@@ -212,4 +212,4 @@ def lock_if_unused(path: Path) -> Iterator[bool]:
     except BlockingIOError:
         yield False
     finally:
-        private_files.close(fd)
+        file_access.close(fd)

@@ -8,8 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from acp_proxy.transcript import private_files
-from acp_proxy.transcript.private_files import check_size, read_at
+from acp_proxy.transcript import file_access
+from acp_proxy.transcript.file_access import check_size, read_at
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -137,5 +137,5 @@ def write_chunks(fd: int, chunks: Iterator[bytes]) -> int:
         while view:
             view = view[os.write(fd, view) :]
         total += len(chunk)
-    private_files.fsync(fd)
+    file_access.fsync(fd)
     return total

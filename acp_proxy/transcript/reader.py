@@ -17,8 +17,7 @@ from msgspec import Struct
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.transcript import file_format, file_names
 from acp_proxy.transcript.agent_session import AGENT_NOTES, AgentSession
-from acp_proxy.transcript.file_format import Entry, Header, NoteType
-from acp_proxy.transcript.private_files import (
+from acp_proxy.transcript.file_access import (
     check_space,
     close,
     lock,
@@ -26,6 +25,7 @@ from acp_proxy.transcript.private_files import (
     read_at,
     write_at,
 )
+from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.rewinds import REWIND_BYTES
 
 if TYPE_CHECKING:

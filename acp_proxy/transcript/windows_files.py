@@ -88,7 +88,7 @@ if sys.platform == "win32":
         return msvcrt.open_osfhandle(handle, flags & (os.O_APPEND | os.O_RDONLY) | os.O_NOINHERIT)
 
     def lock(fd: int, *, shared: bool, wait: bool, lock_byte: int = FILE) -> bool:
-        """As ``private_files.lock``, but of ``lock_byte`` (``FILE``, ``FOLDER`` or ``END``), in place of what this
+        """As ``file_access.lock``, but of ``lock_byte`` (``FILE``, ``FOLDER`` or ``END``), in place of what this
         descriptor had locked there."""
         handle, position = msvcrt.get_osfhandle(fd), _Overlapped(Offset=lock_byte, OffsetHigh=_LOCKED)
         _unlock(fd, lock_byte)  # else it would be in our own way

@@ -121,10 +121,10 @@ def choose_past(comparison: Comparison | None, **known: Any) -> Decision:
     return whose_past.choose_past(comparison, **known)
 
 
-def list_new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:
+def list_new(comparison: Comparison, *, turn_may_run_elsewhere: bool | None = None) -> list[Update]:
     """The updates that have to be recorded."""
     comparison.end_message()
-    return updates(comparison.find_new(is_open_elsewhere=is_open_elsewhere))
+    return updates(comparison.find_new(turn_may_run_elsewhere=turn_may_run_elsewhere))
 
 
 def updates(lines: Iterable[bytes]) -> list[Update]:

@@ -372,7 +372,7 @@ def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
     comparison = compare_replay(transcript(*TALK), *TALK, "> and commit it", "~ hm")
     assert list_new(comparison) == [user("and commit it"), thought("hm")]
     assert not comparison.tail.has_turn
-    assert list_new(comparison, is_open_elsewhere=True) == [user("and commit it"), thought("hm")]
+    assert list_new(comparison, turn_may_run_elsewhere=True) == [user("and commit it"), thought("hm")]
 
 
 def test_an_answer_of_an_earlier_replay_that_comes_again_in_its_turn_is_recorded_once() -> None:
@@ -688,25 +688,27 @@ def test_the_rest_of_a_turn_that_was_cut_is_new(said: list[str | Update], rest: 
     comparison = compare_replay(
         transcript(*CUT, answered=False), *([] if late else replay), late=replay if late else []
     )
-    assert list_new(comparison, is_open_elsewhere=False) == list(map(expand, rest))
+    assert list_new(comparison, turn_may_run_elsewhere=False) == list(map(expand, rest))
     assert choose_past(comparison).rule is Rule.SAME
-    assert list_new(compare_replay(transcript(*CUT, *rest, answered=False), *replay), is_open_elsewhere=False) == []
+    assert (
+        list_new(compare_replay(transcript(*CUT, *rest, answered=False), *replay), turn_may_run_elsewhere=False) == []
+    )
 
 
 @pytest.mark.parametrize("left_out", [(0,), (2,), (3,), (2, 3), (1, 2, 3)])
 def test_the_rest_of_a_turn_that_was_cut_is_new_whatever_the_replay_leaves_out(left_out: tuple[int, ...]) -> None:
     turn = [each for number, each in enumerate(CUT[len(TALK) :]) if number not in left_out]
     comparison = compare_replay(transcript(*CUT, answered=False), *TALK, *turn[:-1], "It is mended.")
-    assert list_new(comparison, is_open_elsewhere=False) == [agent(" is mended.")]
+    assert list_new(comparison, turn_may_run_elsewhere=False) == [agent(" is mended.")]
 
 
 @pytest.mark.parametrize("before", [[], TALK])
 def test_the_answer_to_the_last_prompt_is_new_if_the_replay_leaves_out_all_user_messages(before: list[str]) -> None:
     comparison = compare_replay(transcript(*before, "> ship it", answered=False), *before[1::2], "It is shipped.")
-    assert list_new(comparison, is_open_elsewhere=False) == [agent("It is shipped.")]
-    assert list_new(comparison, is_open_elsewhere=True) == []
+    assert list_new(comparison, turn_may_run_elsewhere=False) == [agent("It is shipped.")]
+    assert list_new(comparison, turn_may_run_elsewhere=True) == []
     past = transcript(*before, "> ship it", "> and test it")
-    assert list_new(compare_replay(past, *before[1::2], "It is shipped."), is_open_elsewhere=False) == []
+    assert list_new(compare_replay(past, *before[1::2], "It is shipped."), turn_may_run_elsewhere=False) == []
 
 
 @pytest.mark.parametrize("later", [[], ["It is looked at."], ["It is looked at.", *ONE]])
@@ -721,13 +723,13 @@ def test_a_replayed_call_that_did_not_end_in_its_turn_explains_no_gap(later: lis
 def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:
     comparison = compare_replay(transcript("> a", call("1", "look"), answered=False), "> a", "Done.")
     assert (choose_past(comparison).rule, tail(comparison)) == (Rule.LESS, [agent("Done.")])
-    assert list_new(comparison, is_open_elsewhere=False) == [agent("Done.")]
+    assert list_new(comparison, turn_may_run_elsewhere=False) == [agent("Done.")]
 
 
 def test_a_chunk_that_holds_known_and_new_words_is_divided_with_all_its_members() -> None:
     past = transcript("> mend it", agent("It is ", messageId="m"), answered=False)
     known = agent("It  is mended.\n", messageId="m", _meta={"x": 1.0})
-    assert list_new(compare_replay(past, "> mend it", known), is_open_elsewhere=False) == [
+    assert list_new(compare_replay(past, "> mend it", known), turn_may_run_elsewhere=False) == [
         agent(" mended.\n", messageId="m", _meta={"x": 1.0})
     ]
 
@@ -735,7 +737,7 @@ def test_a_chunk_that_holds_known_and_new_words_is_divided_with_all_its_members(
 def test_a_thought_that_was_cut_is_divided() -> None:
     past = transcript("> mend it", "Yes.", "~ I could", answered=False)
     comparison = compare_replay(past, "> mend it", "Yes.", "~ I could look", "Done.")
-    assert list_new(comparison, is_open_elsewhere=False) == [thought(" look"), agent("Done.")]
+    assert list_new(comparison, turn_may_run_elsewhere=False) == [thought(" look"), agent("Done.")]
 
 
 @pytest.mark.parametrize(
@@ -743,24 +745,26 @@ def test_a_thought_that_was_cut_is_divided() -> None:
 )
 def test_thoughts_plans_and_unknown_kinds_alone_complete_no_turn(said: list[str | Update]) -> None:
     comparison = compare_replay(transcript(*CUT, answered=False), *CUT, *said)
-    assert list_new(comparison, is_open_elsewhere=False) == []
+    assert list_new(comparison, turn_may_run_elsewhere=False) == []
 
 
 def test_words_that_the_transcript_has_complete_no_turn() -> None:
     past = transcript("A warning.", *CUT, answered=False)
-    assert list_new(compare_replay(past, *CUT, "A warning."), is_open_elsewhere=False) == []
+    assert list_new(compare_replay(past, *CUT, "A warning."), turn_may_run_elsewhere=False) == []
 
 
-@pytest.mark.parametrize("is_open_elsewhere", [True, None])
-def test_a_turn_that_another_process_may_be_running_is_not_completed(is_open_elsewhere: bool | None) -> None:
+@pytest.mark.parametrize("turn_may_run_elsewhere", [True, None])
+def test_a_turn_that_another_process_may_be_running_is_not_completed(turn_may_run_elsewhere: bool | None) -> None:
     comparison = compare_replay(transcript(*CUT, answered=False), *CUT, " is mended.", late=["By the way."])
-    assert list_new(comparison, is_open_elsewhere=is_open_elsewhere) == [agent("By the way.")]
+    assert list_new(comparison, turn_may_run_elsewhere=turn_may_run_elsewhere) == [agent("By the way.")]
     unanswered = compare_replay(transcript("> a", answered=False), "> a", "b")
-    assert list_new(unanswered, is_open_elsewhere=is_open_elsewhere) == ([] if is_open_elsewhere else [agent("b")])
+    assert list_new(unanswered, turn_may_run_elsewhere=turn_may_run_elsewhere) == (
+        [] if turn_may_run_elsewhere else [agent("b")]
+    )
 
 
 def test_a_turn_that_was_answered_is_not_completed() -> None:
-    assert list_new(compare_replay(transcript(*CUT), *CUT, " is mended."), is_open_elsewhere=False) == []
+    assert list_new(compare_replay(transcript(*CUT), *CUT, " is mended."), turn_may_run_elsewhere=False) == []
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -129,7 +129,7 @@ def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_t
     past = transcript(*TALK[:3], answered=False)
     for is_open in (True, False, None):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, hides_replay=True, client_wants_past=False, is_open_elsewhere=is_open)
+        late = LateUpdates(comparison, hides_replay=True, client_wants_past=False, turn_may_run_elsewhere=is_open)
         said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
         sent = [out for each, update in said for out in late.add(each, update)]
         assert updates(sent) == (expand_all([GREETING]) if is_open else [])
@@ -155,7 +155,7 @@ def test_what_the_agent_says_after_the_whole_past_reaches_a_client_that_does_not
 def test_only_the_rest_of_a_message_that_was_cut_passes(said: list[str | Update], rest: list[str | Update]) -> None:
     late = Late(transcript("> mend it", "~ hm", "It is", answered=False), ours=True)
     assert late.outcome("> mend it", *said) == expand_all(rest)
-    assert (late.rest(), list_new(late.comparison, is_open_elsewhere=False)) == ([], expand_all(rest))
+    assert (late.rest(), list_new(late.comparison, turn_may_run_elsewhere=False)) == ([], expand_all(rest))
 
 
 def test_a_message_that_only_the_agent_has_shown_passes_whole() -> None:
@@ -677,14 +677,14 @@ def test_what_a_cut_turn_adds_to_its_last_thought_is_shown(past: list[str], earl
     late = Late(transcript(*past, answered=False), *replay[:early], ours=True)
     shown = [*late.outcome(*replay[early:]), *late.rest()]
     assert shown == [thought(" about it."), agent(TWO[1])]
-    assert list_new(late.comparison, is_open_elsewhere=False) == shown
+    assert list_new(late.comparison, turn_may_run_elsewhere=False) == shown
 
 
 def test_after_the_agents_replay_the_last_thought_of_a_cut_turn_is_shown_as_it_comes() -> None:
     late = Late(transcript(*BEGUN, answered=False), *BEGUN[:-1], ours=False)
     said = expand_all(["~ I think about it.", TWO[1]])
     assert [*late.outcome(*said), *late.rest()] == said
-    assert list_new(late.comparison, is_open_elsewhere=False) == [thought(" about it."), said[1]]
+    assert list_new(late.comparison, turn_may_run_elsewhere=False) == [thought(" about it."), said[1]]
 
 
 @pytest.mark.parametrize("size", [1, 10_010])

@@ -47,14 +47,13 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.TOO_COSTLY)),
     "a load whose transcript cannot be read": (None, {"comparison_failed": True}, Decision(AGENT, Rule.UNREADABLE)),
     "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
-    "a resume that catches up": (None, {"client_wants_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
-    "a resume that catches up and replays": (ONE, {"client_wants_past": False}, Decision(NOTHING, Rule.LESS)),
 }
 """By what happens: what the agent replays (None: nothing that is compared), what else is known, and the decision."""
 
 WITHOUT_COMPARISON = {
     "a load with --load store": (Rule.ASKED_FOR, True, TRANSCRIPT),
     "a resume served by a load": (Rule.ASKED_FOR, False, NOTHING),
+    "a resume that catches up": (Rule.HANDED_OVER, False, NOTHING),
     "a load in a turn of an agent without one": (Rule.IN_TURN, True, TRANSCRIPT),
     "a load after a handover": (Rule.HANDED_OVER, True, TRANSCRIPT),
     "a prompt that is sent again in a new session": (Rule.HANDED_OVER, False, NOTHING),
@@ -158,7 +157,7 @@ def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     assert choose_past(compare_replay(past, "> ask 4", "> ask 10")).rule is Rule.SAME
     comparison = compare_replay(past, "> ask 4", "> ask 10", "> ask 14")
     assert choose_past(comparison).rule is Rule.SAME
-    assert [b"ask 14" in line for line in comparison.find_new(is_open_elsewhere=False)] == [True]
+    assert [b"ask 14" in line for line in comparison.find_new(turn_may_run_elsewhere=False)] == [True]
 
 
 # --- the agent's replay has more

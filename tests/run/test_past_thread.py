@@ -135,7 +135,7 @@ def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(WANTED, client_wants_past=False, expected_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
+    wanted = replace(WANTED, expected_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
     heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
@@ -166,7 +166,6 @@ def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode
     new = messages([LACKED])
     wanted = replace(
         make_request(messages(ANSWER) + new),
-        client_wants_past=False,
         expected_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
     )
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
@@ -211,7 +210,6 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
         WANTED,
         makes_handover_record=True,
         expected_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
-        client_wants_past=False,
         before_prompt=RequestId("1"),
     )
     heard, ended = show(path, ours, "compact", wanted)

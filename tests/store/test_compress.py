@@ -17,8 +17,8 @@ from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript import appender
 from acp_proxy.transcript.appender import TranscriptAppender
+from acp_proxy.transcript.file_access import open_private
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed_path, file_name, unfinished_path
-from acp_proxy.transcript.private_files import open_private
 from tests.store import transcript_lines
 from tests.store.compressible import (
     AGENT,

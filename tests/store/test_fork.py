@@ -16,9 +16,9 @@ from acp_proxy.store.journal import DELETED, Event
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.verify import UNFINISHED_FORK, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
-from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript import file_access, file_format
+from acp_proxy.transcript.file_access import lock, lock_folder
 from acp_proxy.transcript.file_names import file_name, fork_path
-from acp_proxy.transcript.private_files import lock, lock_folder
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.rewinds import Point
 from tests.store import killed_forks, transcript_lines
@@ -354,7 +354,7 @@ def test_a_list_finishes_a_fork_after_a_crash(parent: WholeStore) -> None:
 
 def test_a_fork_that_an_older_version_still_writes_to_gets_its_entries(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent)
-    with os.fdopen(private_files.open_private(fork_path(path), os.O_WRONLY | os.O_APPEND), "ab") as other:
+    with os.fdopen(file_access.open_private(fork_path(path), os.O_WRONLY | os.O_APPEND), "ab") as other:
         assert read_prompts(parent, "f") == ["one", "two"]
         other.write(prompt_line("three", session="f"))
     assert read_prompts(parent, "f") == ["one", "two", "three"]

@@ -89,7 +89,7 @@ def test_a_store_without_access_is_refused_with_what_to_check(root: Path, monkey
     def fail(path: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr("acp_proxy.transcript.private_files.check_inside", fail)
+    monkeypatch.setattr("acp_proxy.transcript.file_access.check_inside", fail)
     with pytest.raises(StoreRefused, match="Check its permissions and those of the directories above"):
         WholeStore(root)
 

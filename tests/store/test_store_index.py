@@ -28,7 +28,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance.verify import verify_store
-from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
@@ -839,7 +839,7 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     monkeypatch.setattr(StoreIndex, "_fill", counted)
     opened = WholeStore(root)
     with monkeypatch.context() as locks:
-        locks.setattr(private_files, "has_record_locks", lambda path: False)
+        locks.setattr(file_access, "has_record_locks", lambda path: False)
         locks.setattr(store_index, "Index", in_memory_only)
         assert list_ids(opened) == ["new", "b", "a"]
         transcript_lines.store_lines(full, AGENT, "newer", at=6)
@@ -868,9 +868,9 @@ def test_a_file_system_that_refuses_locks_is_told_from_one_where_somebody_holds_
             raise OSError(number, os.strerror(number))
 
         monkeypatch.setattr(fcntl, "lockf", lockf)
-        return private_files.has_record_locks(root / "format")
+        return file_access.has_record_locks(root / "format")
 
-    assert private_files.has_record_locks(root / "format")
+    assert file_access.has_record_locks(root / "format")
     assert (refused(errno.ENOLCK), refused(errno.EAGAIN)) == (False, True)
 
 

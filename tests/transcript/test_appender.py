@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript import file_access
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
@@ -103,7 +103,7 @@ def test_two_processes_can_append_at_once(path: Path) -> None:
 
 def test_a_half_written_header_is_waited_for(path: Path) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
-    private_files.lock(fd)  # like the process that writes it
+    file_access.lock(fd)  # like the process that writes it
     os.write(fd, HEADER[:20])
 
     def append_line() -> None:

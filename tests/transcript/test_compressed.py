@@ -11,8 +11,8 @@ from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.transcript import compressed as compressed_files
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.compressed import CHUNK, PIECE, CompressedTranscript, compress_chunks
+from acp_proxy.transcript.file_access import open_private
 from acp_proxy.transcript.file_names import compressed_path
-from acp_proxy.transcript.private_files import open_private
 from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 from tests.store.compressible import decode_before

@@ -16,9 +16,9 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import appender, file_format
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.compressed import compress_chunks
+from acp_proxy.transcript.file_access import TooLarge
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.private_files import TooLarge
 from acp_proxy.transcript.reader import Line, TranscriptReader
 from acp_proxy.transcript.rewinds import REWIND_BYTES
 from tests.open_files import list_open_below

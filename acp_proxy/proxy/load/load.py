@@ -47,10 +47,10 @@ class ComparedReplay:
         size: int,
         late_updates: LateUpdates,
         *,
-        is_open_elsewhere: bool | None,
+        turn_may_run_elsewhere: bool | None,
         needs_recheck: bool,
     ) -> None:
-        """``size``: that of the transcript when it was compared. ``is_open_elsewhere``: as for
+        """``size``: that of the transcript when it was compared. ``turn_may_run_elsewhere``: as for
         ``Comparison.find_new``."""
         self.comparison = comparison
         self.transcript_size = size
@@ -61,7 +61,7 @@ class ComparedReplay:
         self.needs_recheck = needs_recheck
         """Whether what is new must be compared with what was appended since ``transcript_size`` before it is recorded.
         ``LoadMachine`` sets it too, if time passes before that."""
-        self._is_open_elsewhere = is_open_elsewhere
+        self._turn_may_run_elsewhere = turn_may_run_elsewhere
         self._rechecked_lines: frozenset[bytes] = frozenset()
         """The new lines that were, or are, compared with what was appended."""
         self._recorded_elsewhere: frozenset[bytes] = frozenset()
@@ -88,7 +88,7 @@ class ComparedReplay:
 
     def find_new(self) -> list[bytes]:
         """The lines that the transcript lacks, without a message that is still coming."""
-        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere)
+        lines = self.comparison.find_new(turn_may_run_elsewhere=self._turn_may_run_elsewhere)
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
         return [line for line in lines if line not in self._recorded_elsewhere]
 
@@ -125,15 +125,14 @@ class Load:
         plan: LoadPlan,
         *,
         has_transcript: bool,
-        is_open_elsewhere: bool | None = None,
+        turn_may_run_elsewhere: bool | None = None,
         is_handed_over: bool = False,
         client_has_answer: bool = False,
         earlier_id: str | None = None,
         refused_prompt: tuple[Request, bytes] | None = None,
     ) -> None:
         """``has_transcript``: the store has a transcript of the session, or, if it was not looked up, may have one.
-        ``is_open_elsewhere``: another process had it open to append when it was looked up; None: not known, or this
-        one records it.
+        ``turn_may_run_elsewhere``: as for ``Comparison.find_new``, when the session was looked up.
         ``is_handed_over``: as for ``SessionLookedUp``, when the load begins.
         ``client_has_answer``: the client has its answer already. ``earlier_id``: the id by which this process's agent
         had the session last, if it is asked for another one. ``refused_prompt``: the prompt for which this opens a new
@@ -141,7 +140,7 @@ class Load:
         self.request = request
         self.session_id = session_id
         self.plan = plan
-        self.is_open_elsewhere = is_open_elsewhere
+        self.turn_may_run_elsewhere = turn_may_run_elsewhere
         self.is_handed_over = is_handed_over
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
@@ -171,7 +170,7 @@ class Load:
             make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
         """The decision that is to come whatever is compared, unless what is held must pass, the client cancels, or
-        there is no transcript. None: ``choose_past`` decides."""
+        there is no transcript. None: ``choose_past`` decides. It also says whether too much of a replay is dropped."""
         self.decision = self.expected_decision if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None

@@ -132,7 +132,7 @@ class LoadLineHandler:
         agent's replay, that is dropped instead, and what waits beside it leaves if that is not enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        if load.hides_replay or load.expected_decision is not None:
+        if load.expected_decision is not None:
             effects = self._apply_event(load, LoadEvent.REPLAY_TOO_LARGE)
             return effects + (self.send_lines_waiting_for_answer(load) if self._limits.is_exceeded_by(load) else [])
         return self._apply_event(load, LoadEvent.CANNOT_WAIT)

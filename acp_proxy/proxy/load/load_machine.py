@@ -289,7 +289,6 @@ class LoadMachine:
                 load.needs_comparison,
                 expected_decision=load.expected_decision,
                 is_handed_over=load.is_handed_over,
-                client_wants_past=load.plan.client_wants_past,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
@@ -369,10 +368,14 @@ class LoadMachine:
             hides_replay=load.hides_replay,
             client_wants_past=load.plan.client_wants_past,
             is_handed_over=load.is_handed_over,
-            is_open_elsewhere=load.is_open_elsewhere,
+            turn_may_run_elsewhere=load.turn_may_run_elsewhere,
         )
         load.compared_replay = ComparedReplay(
-            comparison, size, late_updates, is_open_elsewhere=load.is_open_elsewhere, needs_recheck=needs_recheck
+            comparison,
+            size,
+            late_updates,
+            turn_may_run_elsewhere=load.turn_may_run_elsewhere,
+            needs_recheck=needs_recheck,
         )
         return load.compared_replay
 

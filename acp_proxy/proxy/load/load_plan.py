@@ -43,7 +43,7 @@ class LoadPlan(Struct, frozen=True):
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
     client_wants_past: bool = True
     """False for a resume that acp-proxy serves, and for a prompt that is sent again: the client has the past on the
-    screen. True for a resume that passes, whose client gets what the agent sends."""
+    screen. There is a rule then. True for a resume that passes, whose client gets what the agent sends."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     keeps_client_id: bool = True
@@ -92,19 +92,17 @@ def plan_load(
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
-        return _plan_session_resume(handover_rule, served_by_agent, modes, must_catch_up=must_catch_up)
+        return _plan_session_resume(served_by_agent, modes, must_catch_up=must_catch_up)
     return _plan_session_load(
         session, handover_rule, served_by_agent, modes, is_in_turn=is_in_turn, must_catch_up=must_catch_up
     )
 
 
-def _plan_session_resume(
-    handover_rule: Rule | None, served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool
-) -> LoadPlan:
+def _plan_session_resume(served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool) -> LoadPlan:
     """The plan for a ``session/resume`` of a session that the agent has. ``must_catch_up``: its session lacks turns."""
     can_resume = capabilities.RESUME in served_by_agent
     if must_catch_up and can_resume and modes.resume != AGENT:
-        return LoadPlan(acp.RESUME, rule=handover_rule, client_wants_past=False, agent_must_catch_up=True)
+        return LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, client_wants_past=False, agent_must_catch_up=True)
     if can_resume or modes.resume != STORE:
         return plan_passing(acp.RESUME)
     # The rule hides the agent's replay; a client that resumes gets none in its place.

@@ -48,6 +48,7 @@ class LoadStarter:
                 _refuse_unknown(request, session_id),
             ]
         session = self._expect_handover_record(session_id, session)
+        self._session_tracker.drop_cancelled_prompts(session_id)
         plan = self._plan(request, session_id, session)
         if session.errno_name is not None and self._services.serves_method(request.method):
             return [own_messages.refuse_unreadable(request.id, session.errno_name)]
@@ -67,7 +68,6 @@ class LoadStarter:
 
     def _plan(self, request: Request, session_id: str, session: SessionLookedUp) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
-        self._session_tracker.drop_cancelled_prompts(session_id)
         is_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
         served, modes = self._services.served_by_agent, self._services.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
@@ -89,7 +89,8 @@ class LoadStarter:
         if session.is_uncopied:
             self._uncopied_sessions.add(session_id)
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
-        is_open_elsewhere = (
+        # If this process has recorded the session, the last turn may be its own, whoever else has the transcript open.
+        turn_may_run_elsewhere = (
             None if self._session_tracker.sessions.is_recorded(session_id) else session.is_open_elsewhere
         )
         load = Load(
@@ -97,7 +98,7 @@ class LoadStarter:
             session_id,
             plan,
             has_transcript=session.has_transcript,
-            is_open_elsewhere=is_open_elsewhere,
+            turn_may_run_elsewhere=turn_may_run_elsewhere,
             is_handed_over=session.is_handed_over,
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )

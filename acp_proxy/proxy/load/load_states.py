@@ -26,12 +26,7 @@ A load for which the agent is not asked begins as agreed, and is over with its a
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
 
 Asked and agreed loads are *pending* in ``LoadRegistry``, cancelled ones too until the agent has answered. The first
-state is chosen in ``Load``. The agent's answers bring ``AGREED``, ``REFUSED``, ``SESSION_UNKNOWN`` and ``OVERTAKEN``
-(``LoadMachine.handle_agents_answer``, ``LoadMachine.handle_new_session_answer``); ``LoadLineHandler`` brings
-``CANNOT_WAIT`` and ``REPLAY_TOO_LARGE``, ``LoadMachine.cancel`` brings ``CANCEL_REQUESTED``, and the others are brought
-by ``handle_…`` methods, such as ``LoadMachine.handle_prompt``. What is opened may end before its first turn has, with
-``MUST_END`` or ``DROPPED``, by ``LoadMachine.end_opened_load``, ``LoadMachine.delete_session`` or the next load of the
-session.
+state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END`` or ``DROPPED``.
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
@@ -74,21 +69,35 @@ class LoadState(enum.Enum):
 
 
 class LoadEvent(enum.Enum):
-    """What can happen to a load."""
+    """What can happen to a load. The comments say who brings it."""
 
+    # ``LoadMachine.handle_agents_answer`` or ``LoadMachine.handle_new_session_answer``; ``REFUSED`` also
+    # ``OPEN_NEW_SESSION``
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error, or no session was opened that somebody wants"
     SESSION_UNKNOWN = "the agent does not know the session, which can continue in a new one"
+    # ``LoadLineHandler._keep_within_limits``; ``CANNOT_WAIT`` also ``LoadLineHandler.send_agents_request``
     CANNOT_WAIT = "too much waits, or the agent asks something before it answers"
     REPLAY_TOO_LARGE = "too much of a replay waits that the client is not to get"
+    # ``LoadMachine.handle_agents_answer``, for earlier loads
     OVERTAKEN = "the agent has answered a later request for the session"
+    # ``LoadMachine.cancel``
     CANCEL_REQUESTED = "the client has cancelled its request"
+    # ``LoadMachine.handle_output_reserved``
     OUTPUT_RESERVED = "the client's output is reserved"
+    # ``LoadMachine.handle_past_chosen``, or ``CHOOSE_AND_SHOW_PAST`` without a transcript
     PAST_CHOSEN = "it is decided whose past is shown, and the transcript was sent if it is that"
+    # ``LoadMachine.handle_prompt``, and ``LoadMachine._apply_postponed_events`` if the prompt came before the client's
+    # answer
     PROMPTED = "the client has sent a prompt"
+    # ``LoadMachine.end_opened_load``, and the next load of the session: ``LoadMachine.end_or_keep_when_next_begins``,
+    # ``LoadMachine._end_kept_when_next_is_opened``, ``LoadMachine._keep_opened_or_end``
     MUST_END = "a request of the client ends it, such as a close or a load, or too many are opened, or no past can come"
+    # ``LoadMachine.delete_session``, ``LoadMachine._end_kept_when_next_is_opened``, ``LoadMachine._keep_opened_or_end``
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
+    # ``LoadMachine.handle_turn_end``
     TURN_ENDED = "no prompt of this session is open any more"
+    # ``LoadMachine.handle_agent_end``, or ``LoadMachine._apply_postponed_events`` if the client gets its answer later
     AGENT_ENDED = "the agent has ended"
 
 

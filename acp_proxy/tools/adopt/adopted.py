@@ -18,7 +18,7 @@ from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import ImportedFile, Source
-from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript import file_access, file_format, file_names
 from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.reader import TranscriptReader
@@ -70,7 +70,7 @@ def _write_in_place(layout: Layout, data: bytes, make_folder: Callable[[Path], N
     ``data``: the transcript. ``make_folder``: creates an agent's folder. Raises NotImported, NewerFormat, OSError.
     """
     with TemporaryFile(dir=layout.root, buffering=0) as file:  # removed even if we are killed
-        private_files.write_at(file.fileno(), data, 0)
+        file_access.write_at(file.fileno(), data, 0)
         source = Source(file)
         header, prompts = import_file.examine(source)
         agent_folder, name = choose_folder_for_import(header), file_names.file_name(header.session_id)
@@ -78,7 +78,7 @@ def _write_in_place(layout: Layout, data: bytes, make_folder: Callable[[Path], N
         make_folder(target.parent)
         agent_journal = layout.get_journal(agent_folder)
         with (
-            private_files.lock_folder(target.parent, wait=True),
+            file_access.lock_folder(target.parent, wait=True),
             import_file.store_on_disk(target, source) as unfinished,
             agent_journal.lock(),
         ):

@@ -29,7 +29,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store import delete, journal
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.agent_session import NEW_ID_NOTES
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -71,13 +71,13 @@ class Source:
             raise NotImported("it is neither a file nor a pipe. Save its content to a file, and import that")
         try:
             self._compressed = (
-                CompressedTranscript(fd) if private_files.read_at(fd, len(_ZSTD_START), 0) == _ZSTD_START else None
+                CompressedTranscript(fd) if file_access.read_at(fd, len(_ZSTD_START), 0) == _ZSTD_START else None
             )
-            private_files.check_space(fd)
-        except private_files.TooLarge as problem:
+            file_access.check_space(fd)
+        except file_access.TooLarge as problem:
             raise NotImported(problem.text) from problem
         self.read: Callable[[int, int], bytes]
-        self.read = self._compressed.read if self._compressed is not None else partial(private_files.read_at, fd)
+        self.read = self._compressed.read if self._compressed is not None else partial(file_access.read_at, fd)
         self.size = self._compressed.size if self._compressed is not None else os.fstat(fd).st_size
 
     @property
@@ -126,9 +126,7 @@ def _import_or_find(
         agent_folder, name = choose_folder_for_import(header), file_name(header.session_id)
         target = layout.transcript_path(agent_folder, name)
         make_folder(target.parent)
-        with private_files.lock_folder(
-            target.parent, wait=True
-        ):  # nobody removes the unfinished file, or compresses it
+        with file_access.lock_folder(target.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             agent_journal = layout.get_journal(agent_folder)
             if header.session_id in agent_journal.read_deleted():
                 with agent_journal.lock():
@@ -157,7 +155,7 @@ def _open(layout: Layout, file_or_stream: Path | IO[bytes]) -> Iterator[IO[bytes
 def _copy(stream: IO[bytes], target: IO[bytes]) -> None:
     offset = 0
     while data := stream.read(_READ_BYTES):
-        private_files.write_at(target.fileno(), data, offset)
+        file_access.write_at(target.fileno(), data, offset)
         if not offset:
             _read_header(Source(target))  # refuse early: another stream may never end
         offset += len(data)
@@ -253,7 +251,7 @@ def store_on_disk(target: Path, source: Source, last_line: bytes = b"") -> Itera
     Call it only while holding the lock on its folder. Raises NotImported, OSError.
     """
     unfinished = unfinished_path(target)
-    fd = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    fd = file_access.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         try:
             if last_line and source.read(1, source.size - 1) != b"\n":

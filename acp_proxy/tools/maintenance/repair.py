@@ -22,7 +22,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch
-from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import GapReason, Header, NoteType
 from acp_proxy.transcript.reader import TranscriptReader, split_file
@@ -112,7 +112,7 @@ def repair_transcript(path: Path, backup: Path) -> int:
             for patch in make_patches(damage.find_in_transcript(reader), header):
                 _write_patch(fd, patch)
                 count, has_lost_words = count + 1, has_lost_words or bool(patch.note)
-            private_files.fsync(fd)
+            file_access.fsync(fd)
             if has_lost_words and reader.is_complete:  # no note fitted in the place of the damage
                 _append_note(path, reader)
             return count
@@ -124,12 +124,12 @@ def repair_journal(path: Path, backup: Path) -> int:
     """Repair a journal, without gap notes. Returns the number of damaged stretches. Raises OSError, Unmendable."""
     with _open_locked(path) as fd:
         size = os.fstat(fd).st_size
-        stretches = list(damage.find_in_journal(split_file(partial(private_files.read_at, fd), 0, size)))
+        stretches = list(damage.find_in_journal(split_file(partial(file_access.read_at, fd), 0, size)))
         if stretches:
             _back_up(path, fd, size, backup)
         for stretch in stretches:
             _write_patch(fd, Patch(stretch))
-        private_files.fsync(fd)
+        file_access.fsync(fd)
         return len(stretches)
 
 
@@ -138,12 +138,12 @@ def _open_locked(path: Path) -> Iterator[int]:
     """Open a file to overwrite it, under its folder's lock. Raises OSError, Unmendable."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(private_files.lock_folder(path.parent))
+            stack.enter_context(file_access.lock_folder(path.parent))
         except BlockingIOError as problem:
             raise Unmendable(
                 f"{path.parent}: another repair, or a compression, is under way. Try again when it has ended."
             ) from problem
-        fd = private_files.open_private(path, os.O_RDWR)
+        fd = file_access.open_private(path, os.O_RDWR)
         stack.callback(os.close, fd)
         yield fd
 
@@ -151,9 +151,9 @@ def _open_locked(path: Path) -> Iterator[int]:
 def _write_patch(fd: int, patch: Patch) -> None:
     offset, end = patch.stretch.offset, patch.stretch.end
     while offset < end:
-        data = private_files.read_at(fd, min(_CHUNK_BYTES, end - offset), offset)
+        data = file_access.read_at(fd, min(_CHUNK_BYTES, end - offset), offset)
         patched = patch.apply(data, offset)
-        private_files.write_at(fd, patched, offset)
+        file_access.write_at(fd, patched, offset)
         offset += len(data)
         if patch.note in patched:
             patch = replace(patch, note=b"")
@@ -180,16 +180,16 @@ def _append_note(path: Path, reader: TranscriptReader) -> None:
 
 def _back_up(path: Path, fd: int, size: int, backup: Path) -> None:
     """Copy a file to disk before it is changed. Raises OSError; then there is no copy."""
-    private_files.make_directory(backup.parent)
-    out = private_files.open_private(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    file_access.make_directory(backup.parent)
+    out = file_access.open_private(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with os.fdopen(out, "wb") as file:
             offset = 0
-            while offset < size and (data := private_files.read_at(fd, min(_CHUNK_BYTES, size - offset), offset)):
+            while offset < size and (data := file_access.read_at(fd, min(_CHUNK_BYTES, size - offset), offset)):
                 file.write(data)
                 offset += len(data)
             file.flush()
-            private_files.fsync(out)
+            file_access.fsync(out)
         if os.stat(path).st_ino != os.fstat(fd).st_ino:
             raise FileNotFoundError(2, "it was deleted in the meantime", str(path))
     except BaseException:

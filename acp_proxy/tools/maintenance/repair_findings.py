@@ -10,7 +10,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance import repair
 from acp_proxy.tools.maintenance.verify import MODE, Finding, find_plain_path
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript import file_access
 
 
 def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
@@ -20,7 +20,7 @@ def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
     """
     layout, store_index, stamp = store.layout, store.store_index, timestamps.format_now(time.time())
     if finding.kind == MODE:
-        finding.path.chmod((0o777 if finding.path.is_dir() else 0o666) & ~private_files.PRIVATE_UMASK)
+        finding.path.chmod((0o777 if finding.path.is_dir() else 0o666) & ~file_access.PRIVATE_UMASK)
     elif finding.path.parent == layout.search:
         layout.remove_search_table(finding.path)
     elif finding.path == layout.index_path and finding.name:

@@ -30,7 +30,7 @@ from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
 from acp_proxy.tools.search.table_files import list_search_tables
-from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript import file_access, file_names
 from acp_proxy.transcript.reader import TranscriptReader, split_file
 from acp_proxy.transcript.summary import Summary
 
@@ -311,15 +311,15 @@ class Inspection:
             reader.close()
 
     def _inspect_journal(self, agent_folder: str, path: Path) -> Iterator[Finding]:
-        fd = private_files.open_private(path, os.O_RDONLY)
+        fd = file_access.open_private(path, os.O_RDONLY)
         try:
             for stretch in damage.find_in_journal(
-                split_file(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)
+                split_file(partial(file_access.read_at, fd), 0, os.fstat(fd).st_size)
             ):
                 text = "a delete, or the end of one, may be forgotten"
                 yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent_folder, "", stretch)
         finally:
-            private_files.close(fd)
+            file_access.close(fd)
 
     def _report_not_examined(self) -> Iterator[Finding]:
         """Reports what cannot be checked: SQLite needs to lock files, and to write, at least side files."""
@@ -337,7 +337,7 @@ class Inspection:
                 if not all(self._layout.is_marked(agent_folder, name) for agent_folder, name in transcripts):
                     yield Finding(path, INDEX_MISSING, "the next list makes it from the transcripts", NOTHING)
                 return
-            private_files.check_database(path)
+            file_access.check_database(path)
             index = Index(path)
             try:
                 if not is_sound(index):

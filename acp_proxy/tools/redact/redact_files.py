@@ -23,8 +23,8 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store import old_forks, open_session
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.journal import Event, find_events
-from acp_proxy.transcript import file_format, file_names, private_files
-from acp_proxy.transcript.private_files import (
+from acp_proxy.transcript import file_access, file_format, file_names
+from acp_proxy.transcript.file_access import (
     JOURNAL_FILE,
     lock_folder,
     make_directory,
@@ -87,7 +87,7 @@ def redact_file(path: Path, masking: Masking, *, dry_run: bool, original: Path |
                     backed_up_size = _back_up_from(fd, original, backed_up_size)
                 write_at(fd, change.mask, change.offset)
         if counts and not dry_run:
-            private_files.fsync(fd)
+            file_access.fsync(fd)
     finally:
         os.close(fd)
     return counts
@@ -98,7 +98,7 @@ def _back_up(path: Path, original: Path) -> None:
     try:
         _back_up_from(fd, original, 0)
     finally:
-        private_files.close(fd)
+        file_access.close(fd)
 
 
 def _back_up_from(fd: int, original: Path, offset: int) -> int:
@@ -112,7 +112,7 @@ def _back_up_from(fd: int, original: Path, offset: int) -> int:
         while data := read_at(fd, _READ_SIZE, offset):
             write_at(out, data, offset)
             offset += len(data)
-        private_files.fsync(out)
+        file_access.fsync(out)
     finally:
         os.close(out)
     return offset

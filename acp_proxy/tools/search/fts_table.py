@@ -27,7 +27,7 @@ from acp_proxy.tools.search import query
 from acp_proxy.tools.search.excerpts import make_excerpt_text
 from acp_proxy.tools.search.table_files import list_search_tables, make_search_table_path
 from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript import file_access
 from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from acp_proxy.transcript.titles import shorten_masks
 
@@ -165,12 +165,12 @@ class TranscriptTable(ABC, Generic[Row]):
             self._database = sqlite3.connect(":memory:", isolation_level=None)
             self._database.executescript(self.TABLES)
             return
-        private_files.check_database(path)
+        file_access.check_database(path)
         with _report_removal(path):
             self._database = self._open(path)
 
     def _open(self, path: Path) -> sqlite3.Connection:
-        uri = private_files.make_database_uri(path, "mode=rw")  # does not recreate a removed file
+        uri = file_access.make_database_uri(path, "mode=rw")  # does not recreate a removed file
         database = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             database.execute("PRAGMA synchronous = NORMAL")
@@ -424,7 +424,7 @@ def find_or_create(layout: Layout, digit: str, table_class: type[TranscriptTable
 def _create(path: Path, tables: str) -> Path:
     """Create a table under another name first, so that nobody opens an incomplete one."""
     unfinished = path.with_suffix(".new")
-    private_files.close(private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    file_access.close(file_access.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     try:
         with _report_removal(unfinished), closing(sqlite3.connect(unfinished, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = OFF")  # after a power loss it is rebuilt

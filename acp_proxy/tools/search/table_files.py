@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from acp_proxy.store.layout import SEARCH_TABLE, Layout
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript import file_access
 
 
 def list_search_tables(layout: Layout, digit: str, kind: str = "") -> list[Path]:
@@ -25,5 +25,5 @@ def make_search_table_path(layout: Layout, digit: str, kind: str = "") -> Path:
 
     Another process may still have an old table open after it was removed.
     """
-    private_files.make_inner_directory(layout.search)
+    file_access.make_inner_directory(layout.search)
     return layout.search / f"{digit}-{os.urandom(8).hex()}{kind}.sqlite3"

@@ -22,7 +22,7 @@ from acp_proxy.tools.editors.config_dirs import find_machine
 from acp_proxy.tools.editors.entries import Kind, read_entry
 from acp_proxy.tools.editors.known_editors import EDITORS, SettingsFiles
 from acp_proxy.tools.editors.own_files import NotOurs, find_temporary, make_move, make_removal, replace_file
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript import file_access
 
 COPY_SUFFIX = ".before-acp-proxy"
 """The end of the name of a copy."""
@@ -115,7 +115,7 @@ class Record:
         else:
             fd = os.open(file_to_lock, os.O_RDWR | os.O_CREAT)
         try:
-            private_files.lock(fd, wait=True)
+            file_access.lock(fd, wait=True)
             self._read()
             yield
         finally:

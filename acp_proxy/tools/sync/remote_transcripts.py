@@ -10,7 +10,7 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import delete, open_session
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.remote_turns import complete_header, join_parts, write_unfinished
-from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.reader import TranscriptReader
@@ -24,7 +24,7 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, ha
     """
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
     layout.make_folder(path.parent)
-    with private_files.lock_folder(path.parent, wait=True), layout.get_journal(agent_folder).lock():
+    with file_access.lock_folder(path.parent, wait=True), layout.get_journal(agent_folder).lock():
         if (
             not has_local_id
             or layout.has_transcript(agent_folder, path.stem)
@@ -53,16 +53,16 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
     ``spans``: what to write, each with its offset from the first entry, in bytes.
     """
     path = layout.path_by_name(agent_folder, name)
-    with private_files.lock_folder(path.parent, wait=True):
+    with file_access.lock_folder(path.parent, wait=True):
         if not os.path.lexists(path):
             open_session.ensure_plain(layout, agent_folder, path)
         with closing(TranscriptReader(path)) as reader:
             start = reader.entries_start
-        fd = private_files.open_private(path, os.O_RDWR)
+        fd = file_access.open_private(path, os.O_RDWR)
         try:
             for offset, data in spans:
-                private_files.write_at(fd, data, start + offset)
-            private_files.fsync(fd)
+                file_access.write_at(fd, data, start + offset)
+            file_access.fsync(fd)
         finally:
             os.close(fd)
     layout.remove_search_tables(name)  # they have the words that were masked

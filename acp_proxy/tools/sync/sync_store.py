@@ -19,11 +19,11 @@ from acp_proxy.store import delete, journal, remote_turns, user_state
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store_base import StoreBase
 from acp_proxy.tools.sync import remote_transcripts
-from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript import file_access, file_names
 from acp_proxy.transcript.appender import lock_if_unused
+from acp_proxy.transcript.file_access import lock, open_private, read_at
 from acp_proxy.transcript.file_format import Header, RemotePart
 from acp_proxy.transcript.file_names import make_uid
-from acp_proxy.transcript.private_files import lock, open_private, read_at
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.summary import Summary
 
@@ -100,7 +100,7 @@ class SyncStore(StoreBase):
             size = os.fstat(fd).st_size
             data = read_at(fd, size - offset, offset) if size >= offset else b""
         finally:
-            private_files.close(fd)
+            file_access.close(fd)
         if size < offset:  # it was repaired: what was deleted in the meantime is not known
             return [], size
         complete_length = data.rfind(b"\n") + 1

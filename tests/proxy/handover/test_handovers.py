@@ -509,7 +509,6 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
         make_request_id(2),
         expected_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
         is_handed_over=True,
-        client_wants_past=False,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
     )
@@ -578,6 +577,17 @@ def test_a_prompt_that_cannot_be_sent_again_has_its_refusal_as_its_answer(is_fou
     assert step.to_client == line(NOT_FOUND)
     assert step.kept == [agent_kept("s", NOT_FOUND, of="session/prompt"), EndTurn("s")]
     assert talk.end_agent().to_client == b""
+
+
+def test_what_follows_the_refusal_of_a_prompt_that_cannot_be_sent_again_is_recorded_after_it() -> None:
+    talk = refused_prompt()
+    talk.finish_lookup(2)
+    step = talk.agent.say(error(OURS, -32603), chunk("s", "By the way."))
+    assert step.kept == [
+        agent_kept("s", NOT_FOUND, of="session/prompt"),
+        EndTurn("s"),
+        agent_kept("s", chunk("s", "By the way.")),
+    ]
 
 
 def test_a_cancel_is_not_kept_for_a_prompt_that_cannot_be_sent_again() -> None:

@@ -50,10 +50,8 @@ def open_native(alias: str | None = None) -> CoreConversation:
         wanted.expected_decision,
         wanted.makes_handover_record,
         wanted.only_what_agent_lacks,
-        wanted.client_wants_past,
     ) == (
         Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
-        True,
         True,
         True,
     )

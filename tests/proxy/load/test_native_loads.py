@@ -777,7 +777,6 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
                 conversation,
                 needs_comparison=True,
                 expected_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
-                client_wants_past=False,
             )
         ]
         step = talk.end_past(1)
@@ -879,15 +878,21 @@ def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_rest_of_the
     assert recorded == [*map(raw, [*shown, answer, prompt_answer(2)])]
 
 
-def test_a_resume_of_which_too_much_waits_shows_no_replay_and_still_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("prompts", [False, True])
+def test_a_resume_of_which_too_much_waits_shows_no_replay_and_still_catches_up(
+    monkeypatch: pytest.MonkeyPatch, prompts: bool
+) -> None:
     monkeypatch.setattr(load_limits, "HELD_BYTES_LIMIT", 1000)
     talk = CoreConversation().initialize(RESUMES | LOADS)
     talk.stored["s"] = SimulatedSession(says=PAST, behind=True)
     talk.client.say(resume(1, "s"))
     assert talk.agent.say(*TURN_ONE, *[GREETING] * 9, *TURN_TWO).to_client == b""
+    if prompts:
+        assert talk.client.say(prompt(2, "s")).to_client == b""
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.client_wants_past, wanted.makes_handover_record) == (False, True)
+    assert wanted.expected_decision == Decision(WhosePast.NOTHING, Rule.HANDED_OVER)
+    assert wanted.makes_handover_record
     assert talk.end_past(1, handover_record="What was said elsewhere.").to_client == line(result(1, {}))
 
 

@@ -452,7 +452,6 @@ def _recorded(effect: TranscriptEffect) -> str:
 def _flags(effect: ChooseAndShowPast) -> list[tuple[str, bool]]:
     return [
         ("compares", effect.needs_comparison),
-        ("wants past", effect.client_wants_past),
         ("record", effect.makes_handover_record),
         ("lacking", effect.only_what_agent_lacks),
     ]

@@ -9,7 +9,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch, Neighbour
-from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.reader import TranscriptReader, split_file
 from tests.store import transcript_lines
 
@@ -113,6 +113,6 @@ def test_damage_of_a_journal_is_found(tmp_path: Path) -> None:
     journal.append(Event(DELETED, "b"), transcript_lines.time(0))
     with path.open("rb") as file:
         [found] = damage.find_in_journal(
-            split_file(partial(private_files.read_at, file.fileno()), 0, path.stat().st_size)
+            split_file(partial(file_access.read_at, file.fileno()), 0, path.stat().st_size)
         )
     assert (found.line, found.length) == (2, 3)

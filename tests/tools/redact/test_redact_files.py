@@ -13,7 +13,7 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.tools.redact import redact_files
 from acp_proxy.tools.redact.redact_files import redact_file, redact_stored
-from acp_proxy.transcript import private_files
+from acp_proxy.transcript import file_access
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.reader import TranscriptReader
 from tests.redaction.made_up_secrets import plant
@@ -70,7 +70,7 @@ def test_the_original_includes_what_is_appended_while_the_file_is_masked(
     before = path(store).read_bytes()
 
     def write_and_append(fd: int, data: bytes, at: int) -> None:
-        private_files.write_at(fd, data, at)
+        file_access.write_at(fd, data, at)
         is_it = os.path.samestat(os.fstat(fd), path(store).stat())
         if is_it and path(store).stat().st_size == len(before):
             transcript = TranscriptAppender(path(store))
