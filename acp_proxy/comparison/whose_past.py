@@ -5,8 +5,9 @@ users, under "Whose replay you see".
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result once it is made; only a cancel replaces it then. If the rule was found in
-  ``proxy/load`` before, ``Load.expected_decision`` has it until then.
+- ``Load.decision`` has the result. If the rule was found in ``proxy/load`` before the past is chosen,
+  ``Load.expected_decision`` has it until then. ``LoadMachine.handle_past_chosen`` assigns ``Load.decision`` again: it
+  may differ after a cancel, or if the agent was asked for a new session.
 """
 
 import enum

@@ -54,7 +54,7 @@ class SessionLookUps:
         self._pending[request.id] = request, line
         client_id = self._copy_ids.find_client_id(session_id)
         return [
-            *self._load_machine.settle_when_next_is_looked_up(session_id),
+            *self._load_machine.settle_previous_at_look_up(session_id),
             LookUpSession(
                 request.id, session_id, asks_index=self._services.serves_method(request.method), client_id=client_id
             ),

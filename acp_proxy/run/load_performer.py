@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from acp_proxy.comparison.whose_past import WhosePast, choose_past
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ChooseAndShowPast, CompareUnsettled, LookUpSession, RelayEffect
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # imported for the first load
 
 class LoadPerformer:
     """Performs one connection's effects of loads. Has a thread for each load whose session was looked up, with its
-    transcript. False if there are none."""
+    transcript, which is started when its past is to be chosen."""
 
     def __init__(
         self,
@@ -44,13 +45,13 @@ class LoadPerformer:
         self._decide_locked = decide_locked
         self._try_finish = try_finish
         self._warn = warn
-        self._threads: dict[RequestId, PastThread] = {}
-        """By the load's request."""
+        self._past_threads: dict[RequestId, PastThread] = {}
+        """By the load's request, from its look-up on."""
 
     @property
-    def has_past_threads(self) -> bool:
-        """Whether the past of a load is being chosen or shown."""
-        return bool(self._threads)
+    def has_loads(self) -> bool:
+        """Whether there are loads whose sessions were looked up, and whose past is not chosen yet."""
+        return bool(self._past_threads)
 
     def look_up(
         self, effect: LookUpSession, find_missing_reason: Callable[[str], str | None]
@@ -73,7 +74,7 @@ class LoadPerformer:
             is_complete = transcript.reader.is_still_complete and not recorder.has_unnoted_gap(effect.session_id)
 
         def keep_to_show() -> list[RelayEffect]:
-            self._threads[request_id] = PastThread(
+            self._past_threads[request_id] = PastThread(
                 effect.client_id or effect.session_id,
                 transcript,
                 self._options,
@@ -119,22 +120,30 @@ class LoadPerformer:
 
     def start_past_thread(self, effect: ChooseAndShowPast) -> None:
         """Start the thread of a load whose session was looked up."""
-        self._threads[effect.request_id].start(effect)
+        self._past_threads[effect.request_id].start(effect)
+
+    def give_up_past(self, effect: ChooseAndShowPast) -> PastChosen:
+        """The result for a load whose thread could not start: nothing can be shown of its transcript."""
+        self.close_transcript(effect.request_id)
+        decision = effect.expected_decision
+        if decision is None or decision.whose_past is WhosePast.TRANSCRIPT:
+            decision = choose_past(None, comparison_failed=True)
+        return PastChosen(effect.request_id, decision, None, [])
 
     def stop_past_thread(self, request_id: RequestId) -> None:
         """Compare and send nothing more for this request, if that was begun; a handover record is still made."""
-        if request_id in self._threads:
-            self._threads[request_id].stop()
+        if request_id in self._past_threads:
+            self._past_threads[request_id].stop()
 
     def close_transcript(self, request_id: RequestId) -> None:
         """Close a transcript that was looked up and is not needed, if there is one. Its thread was not started."""
-        if request_id in self._threads:
-            self._threads.pop(request_id).close()
+        if request_id in self._past_threads:
+            self._past_threads.pop(request_id).close()
 
     def forget(self, request_id: RequestId) -> None:
         """The thread of this request is done."""
-        self._threads.pop(request_id, None)
+        self._past_threads.pop(request_id, None)
 
     def join_threads(self) -> None:
-        while running := [thread for thread in list(self._threads.values()) if thread.is_running]:
+        while running := [thread for thread in list(self._past_threads.values()) if thread.is_running]:
             running[0].join()

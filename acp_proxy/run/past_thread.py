@@ -33,10 +33,10 @@ from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING
 from acp_proxy.transcript.reader import AlikeLines, Line
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.v2_entries import read_as_v1
-from acp_proxy.transcript_replay.fold_v2 import V2Fold
 from acp_proxy.transcript_replay.handover_record import HandoverRecord
 from acp_proxy.transcript_replay.replayer import FOLDED_PAGE, Replayer
-from acp_proxy.transcript_replay.v2_client import V2ClientReplayer, count_handovers
+from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer, count_handovers
+from acp_proxy.transcript_replay.v2_fold import V2Fold
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
 THREAD_NAME = "past"
@@ -126,7 +126,14 @@ class PastThread:
         size = self._reader.size
         self._report(
             PastChosen(
-                effect.request_id, decision, comparison, states, handover_record, attached, comparison_was_skipped, size
+                effect.request_id,
+                decision,
+                comparison,
+                latest_state_lines=states,
+                handover_record=handover_record,
+                attached_blocks=attached,
+                comparison_was_skipped=comparison_was_skipped,
+                transcript_size=size,
             )
         )
 

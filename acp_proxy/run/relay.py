@@ -127,7 +127,7 @@ class Relay:
         self._idle_work: IdleWork | None = None
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
-            self._idle_work = IdleWork(root, idle_seconds, self._is_showing_past, warn, compresses=compresses)
+            self._idle_work = IdleWork(root, idle_seconds, self._has_loads, warn, compresses=compresses)
 
     def start(self) -> None:
         """Start the pumps and the store's threads."""
@@ -342,8 +342,14 @@ class Relay:
         return []
 
     def _replace_failed(self, effect: RelayEffect, trouble: str) -> list[RelayEffect]:
-        """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
+        """The effects to perform in place of one that fails, so that nobody waits for an answer forever. A cancelled
+        load whose output is not reserved is answered with the agent's answer, or once its past is chosen."""
         match effect:
+            case ChooseAndShowPast():  # its thread could not start
+                past_chosen = self._require_load_performer().give_up_past(effect)
+                self.pauses_agent = False
+                self._may_read_agent.set()
+                return self._decide(past_chosen)
             case LookUpSession(request_id):
                 return self._decide(SessionLookedUp(request_id, errno_name=trouble))
             case CompareUnsettled(request_id, session_id):
@@ -456,8 +462,8 @@ class Relay:
     def _get_output(self, peer: Peer) -> Output:
         return self._client_output if peer is Peer.CLIENT else self._agent_output
 
-    def _is_showing_past(self) -> bool:
-        return self._load_performer is not None and self._load_performer.has_past_threads
+    def _has_loads(self) -> bool:
+        return self._load_performer is not None and self._load_performer.has_loads
 
     def _require_load_performer(self) -> LoadPerformer:
         if self._load_performer is None:

@@ -11,10 +11,10 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import RecordMessage, RecordNote, RecordUpdates, TranscriptEffect
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript_replay.fold_v2 import V2Fold
 from acp_proxy.transcript_replay.replayer import Mode, Replayer
 from acp_proxy.transcript_replay.terminal_output import PLACEHOLDER
-from acp_proxy.transcript_replay.v2_client import V2ClientReplayer
+from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer
+from acp_proxy.transcript_replay.v2_fold import V2Fold
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 from tests.conversation import prompt, request, result, update
 from tests.proxy.terminal_conversation import TerminalConversation

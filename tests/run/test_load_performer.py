@@ -5,11 +5,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.run.past_thread import THREAD_NAME
+from acp_proxy.proxy.effects import ChooseAndShowPast
+from acp_proxy.run.past_thread import THREAD_NAME, PastThread
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from tests.recording.recorder_harness import fill_disk
@@ -138,3 +140,22 @@ def test_the_agents_replay_is_shown_if_it_cannot_be_compared(tmp_path: Path) -> 
         talk.end()
     assert any(b"as the agent tells it" in line for line in talk.editor.lines)
     assert "showing the transcript ended early: EIO" in talk.warnings
+
+
+def test_a_load_is_answered_if_the_thread_that_shows_its_past_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: PastThread, effect: ChooseAndShowPast) -> None:
+        raise RuntimeError("can't start new thread")
+
+    talk = RelayConversation(ProxyStore(tmp_path / "store"))
+    try:
+        talk.open()
+        talk.turn("one")
+        monkeypatch.setattr(PastThread, "start", refuse)
+        load_and_show_the_past(talk)
+        talk.editor.hear(id=1, result={})
+    finally:
+        talk.end()
+    assert any(b"as the agent tells it" in line for line in talk.editor.lines)
+    assert talk.warnings == ["internal error: RuntimeError: can't start new thread"]

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript_replay.fold_v2 import V2Fold
 from acp_proxy.transcript_replay.handover_record import HandoverRecord
 from acp_proxy.transcript_replay.replayer import Mode, Replayer
-from acp_proxy.transcript_replay.v2_client import V2ClientReplayer
+from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer
+from acp_proxy.transcript_replay.v2_fold import V2Fold
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 from fuzz import growth
 from fuzz.growth import Shape, Work

@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript_replay.replayer import Replayer
-from acp_proxy.transcript_replay.v2_client import V1ToV2Converter, V2ClientReplayer
+from acp_proxy.transcript_replay.v2_client_replayer import V1ToV2Converter, V2ClientReplayer
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 from tests.conversation import line, prompt, result, update
 from tests.transcript.test_v2_entries import accept_prompt, chunk_entry, entry, prompt_entry, state, text, whole_message

@@ -6,7 +6,7 @@ from typing import Any
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript_replay.replayer import Replayer
-from acp_proxy.transcript_replay.v2_client import V2ClientReplayer, count_handovers, prefix_ids
+from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer, count_handovers, prefix_ids
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 from tests.conversation import line, update
 from tests.transcript.test_v2_entries import AT, RUN, accept_prompt, chunk_entry, entry, prompt_entry, state, text

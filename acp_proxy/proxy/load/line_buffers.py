@@ -63,7 +63,7 @@ class LoadLines:
         self.conversation = LineBuffer[ReplayLine]()
         """Updates of the conversation. A replay is held here until it was compared, and then sent or dropped. What
         passed is kept here until it is compared."""
-        self.states = LineBuffer[WaitingLine]()
+        self.state_updates = LineBuffer[WaitingLine]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
         self.before_answer, self.after_answer = LineBuffer[WaitingLine](), LineBuffer[WaitingLine]()
         """Lines that wait for the answer to the client. They leave before or after that answer if the agent agrees;
@@ -73,5 +73,5 @@ class LoadLines:
 
     @property
     def size(self) -> int:
-        """The bytes that are kept, without ``states``, which have a limit of their own."""
+        """The bytes that are kept, without ``state_updates``, which have a limit of their own."""
         return self.conversation.size + self.before_answer.size + self.after_answer.size

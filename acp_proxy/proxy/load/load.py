@@ -170,7 +170,7 @@ class Load:
             make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
         """The decision that is to come whatever is compared, unless what is held must pass, the client cancels, or
-        there is no transcript. None: ``choose_past`` decides. It also says whether too much of a replay is dropped."""
+        there is no transcript. None: ``choose_past`` decides."""
         self.decision = self.expected_decision if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet."""
         self.compared_replay: ComparedReplay | None = None
@@ -208,6 +208,12 @@ class Load:
         if self.decision is None:
             return not self.plan.client_wants_past
         return self.decision.whose_past is not WhosePast.AGENT
+
+    @property
+    def is_expected_to_hide_replay(self) -> bool:
+        """Whether, whatever is compared, the client will not see what is held of the agent's replay."""
+        expected = self.expected_decision
+        return expected is not None and expected.whose_past is not WhosePast.AGENT
 
     @property
     def needs_comparison(self) -> bool:

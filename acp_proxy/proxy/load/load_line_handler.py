@@ -82,7 +82,7 @@ class LoadLineHandler:
             case LoadState.BEFORE_PROMPT | LoadState.IN_FIRST_TURN:
                 # The latter if the turn's prompts were cancelled, so that they are no turn any more.
                 return self._handle_late_update(load, line, update)
-            case LoadState.OVER:
+            case LoadState.OVER:  # cannot be: the registry has forgotten it
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)
@@ -95,8 +95,8 @@ class LoadLineHandler:
             effects += self._session_tracker.track_update(
                 load.session_id, message.raw, acp.member(message.params, "update"), session_may_be_new=False
             )
-        elif load.lines.states.size + len(line) <= HELD_BYTES_LIMIT:
-            load.lines.states.add(WaitingLine(line))
+        elif load.lines.state_updates.size + len(line) <= HELD_BYTES_LIMIT:
+            load.lines.state_updates.add(WaitingLine(line))
         if self._loads.find_load_holding_lines(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, may_precede_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
@@ -132,7 +132,7 @@ class LoadLineHandler:
         agent's replay, that is dropped instead, and what waits beside it leaves if that is not enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        if load.expected_decision is not None:
+        if load.is_expected_to_hide_replay:
             effects = self._apply_event(load, LoadEvent.REPLAY_TOO_LARGE)
             return effects + (self.send_lines_waiting_for_answer(load) if self._limits.is_exceeded_by(load) else [])
         return self._apply_event(load, LoadEvent.CANNOT_WAIT)

@@ -109,14 +109,14 @@ class LoadMachine:
                 load.decision = _decide_by(load, Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
-                load.lines.states.drop()
+                load.lines.state_updates.drop()
                 # Updates are of the session that the agent does not have. Whatever else waits is not: an answer, say.
                 load.lines.after_answer.replace(
                     [item for item in load.lines.after_answer.items if not _is_update(item.line)]
                 )
                 return self._open_new_session(load)
-            case Action.KEEP_OPENED_OR_END:
-                return self._keep_opened_or_end(load)
+            case Action.AWAIT_PROMPT_OR_END:
+                return self._await_prompt_or_end(load)
             case Action.SETTLE:
                 return self.line_handler.settle(load)
             case Action.BEGIN_UPDATES_IN_TURN:
@@ -225,7 +225,7 @@ class LoadMachine:
         sessions = self._session_tracker.sessions
         if load.lines.conversation.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
             load.imports_replay = False
-        raw_states = [line.removesuffix(b"\n") for line in load.lines.states.lines]
+        raw_states = [line.removesuffix(b"\n") for line in load.lines.state_updates.lines]
         if load.imports_replay:
             replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.conversation.lines)]
             imported = [*replay, *raw_states]
@@ -381,15 +381,15 @@ class LoadMachine:
 
     # --- an open session
 
-    def _keep_opened_or_end(self, load: Load) -> list[Effect]:
-        """The client has its answer. What the agent sends until the next prompt may be of the past, so the load is
-        kept; but it is over if the agent was not asked, or if another load of the session is open, to which that
+    def _await_prompt_or_end(self, load: Load) -> list[Effect]:
+        """The client has its answer. What the agent sends until the next prompt may be of the past, so the load waits
+        for that; but it is over if the agent was not asked, or if another load of the session is open, to which that
         belongs, or if the session was deleted."""
         self.loads.remove_pending(load)
         others = self.loads.list_pending_of_session(load.session_id)
         if load.plan.agent_method is None or any(other.state not in ABANDONED_STATES for other in others):
             return self._apply_event(load, LoadEvent.MUST_END)
-        effects = self._end_kept_when_next_is_opened(load)
+        effects = self._end_carried_over(load)
         if self._session_tracker.sessions.is_deleted(load.session_id):
             return effects + self._apply_event(load, LoadEvent.DROPPED)
         effects += self._add_opened_within_limits(load)
@@ -414,7 +414,7 @@ class LoadMachine:
         effects = self._apply_event(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._apply_event(load, LoadEvent.AGENT_ENDED) if self._has_agent_ended else [])
 
-    def settle_when_next_is_looked_up(self, session_id: str) -> list[Effect]:
+    def settle_previous_at_look_up(self, session_id: str) -> list[Effect]:
         """A load of the session is looked up: record what is new until now, unless the last replay is cut in the
         middle. Then nobody knows what is new, and the next replay has it too."""
         load = self.loads.find_opened(session_id)
@@ -424,11 +424,11 @@ class LoadMachine:
             return []
         return self.line_handler.settle(load)
 
-    def end_or_keep_when_next_begins(self, next_load: Load) -> list[Effect]:
+    def end_or_carry_over_previous(self, next_load: Load) -> list[Effect]:
         """The next load begins: what the agent sends now is its, and the previous one is over.
 
         If the previous replay is cut in the middle, nobody knows what is new in it, and the next replay has it too. But
-        there may be none, so the previous load is kept until the client has the answer to the next one."""
+        there may be none, so the previous load is carried over until the client has the answer to the next one."""
         previous = self.loads.find_opened(next_load.session_id)
         if previous is None or previous.state is not LoadState.BEFORE_PROMPT:
             return self.end_opened_load(next_load.session_id)
@@ -442,8 +442,8 @@ class LoadMachine:
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
         return self.line_handler.release_late_or_turn_updates(previous.session_id)
 
-    def _end_kept_when_next_is_opened(self, next_load: Load) -> list[Effect]:
-        """The client has its answer to the next load: end the previous one if it was kept."""
+    def _end_carried_over(self, next_load: Load) -> list[Effect]:
+        """The client has its answer to the next load: end the previous one if it was carried over."""
         previous = self.loads.find_opened(next_load.session_id)
         if previous is None or previous is next_load:
             return []

@@ -80,7 +80,6 @@ def plan_load(
     ``method``: ``session/load`` or ``session/resume``. ``served_by_agent``: what the agent serves
     itself. ``is_in_turn``: a turn of the session is under way.
     """
-    handover_rule = Rule.HANDED_OVER if session.is_handed_over else None
     if (
         session.agent_has_no_session
         and not is_in_turn
@@ -93,9 +92,7 @@ def plan_load(
     must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
         return _plan_session_resume(served_by_agent, modes, must_catch_up=must_catch_up)
-    return _plan_session_load(
-        session, handover_rule, served_by_agent, modes, is_in_turn=is_in_turn, must_catch_up=must_catch_up
-    )
+    return _plan_session_load(session, served_by_agent, modes, is_in_turn=is_in_turn, must_catch_up=must_catch_up)
 
 
 def _plan_session_resume(served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool) -> LoadPlan:
@@ -111,7 +108,6 @@ def _plan_session_resume(served_by_agent: frozenset[str], modes: Modes, *, must_
 
 def _plan_session_load(
     session: SessionLookedUp,
-    handover_rule: Rule | None,
     served_by_agent: frozenset[str],
     modes: Modes,
     *,
@@ -122,6 +118,7 @@ def _plan_session_load(
     if modes.load == AGENT:
         return plan_passing(acp.LOAD)
     can_load, can_resume = capabilities.LOAD in served_by_agent, capabilities.RESUME in served_by_agent
+    handover_rule = Rule.HANDED_OVER if session.is_handed_over else None
     handover_mode = modes.handover if session.has_transcript else NEVER
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
     # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a

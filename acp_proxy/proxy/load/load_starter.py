@@ -135,7 +135,7 @@ class LoadStarter:
 
     def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
-        settle_effects = self._load_machine.end_or_keep_when_next_begins(load)
+        settle_effects = self._load_machine.end_or_carry_over_previous(load)
         if load.plan.agent_method is None:
             return [*settle_effects, *self._load_machine.begin_without_agent(load)]
         if load.plan.agent_method == acp.NEW:

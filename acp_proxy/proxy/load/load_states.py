@@ -30,7 +30,7 @@ state is chosen in ``Load``. What is opened may end before its first turn has, w
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
-``KEEP_OPENED_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
+``AWAIT_PROMPT_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
 last one also ends other opened loads, if there are too many, or if they are of the same session.
 
 What becomes of an update in each state is in ``LoadLineHandler.handle_update``.
@@ -90,10 +90,10 @@ class LoadEvent(enum.Enum):
     # ``LoadMachine.handle_prompt``, and ``LoadMachine._apply_postponed_events`` if the prompt came before the client's
     # answer
     PROMPTED = "the client has sent a prompt"
-    # ``LoadMachine.end_opened_load``, and the next load of the session: ``LoadMachine.end_or_keep_when_next_begins``,
-    # ``LoadMachine._end_kept_when_next_is_opened``, ``LoadMachine._keep_opened_or_end``
+    # ``LoadMachine.end_opened_load``, and the next load of the session: ``LoadMachine.end_or_carry_over_previous``,
+    # ``LoadMachine._end_carried_over``, ``LoadMachine._await_prompt_or_end``
     MUST_END = "a request of the client ends it, such as a close or a load, or too many are opened, or no past can come"
-    # ``LoadMachine.delete_session``, ``LoadMachine._end_kept_when_next_is_opened``, ``LoadMachine._keep_opened_or_end``
+    # ``LoadMachine.delete_session``, ``LoadMachine._end_carried_over``, ``LoadMachine._await_prompt_or_end``
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     # ``LoadMachine.handle_turn_end``
     TURN_ENDED = "no prompt of this session is open any more"
@@ -123,9 +123,10 @@ class Action(enum.Enum):
     ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
     FINISH_PAST_AND_ANSWER = "send the agent's replay if that was chosen, else the tail; then the answer and the states"
     ANSWER_CANCELLED = "decide by ``CANCELLED``, and answer the client that its request was cancelled"
-    OPEN_NEW_SESSION = "decide by ``HANDED_OVER``, and ask the agent for a new session instead"
-    KEEP_OPENED_OR_END = (
-        "keep the load, since what comes may be past, or end it if none can come; go on with what has happened before"
+    OPEN_NEW_SESSION = "expect to decide by ``HANDED_OVER``, and ask the agent for a new session instead"
+    AWAIT_PROMPT_OR_END = (
+        "wait for the next prompt, since what comes may be past, or end the load if none can come; go on with what has "
+        "happened before"
     )
     SETTLE = "record what is new, and send what waits unless the client has it"
     BEGIN_UPDATES_IN_TURN = "only a replay that still runs is past from now on"
@@ -155,14 +156,14 @@ _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.SEND_WAIT
 _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
         LoadState.BEFORE_PROMPT,
-        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.KEEP_OPENED_OR_END),
+        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.AWAIT_PROMPT_OR_END),
     ),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
 """For a load that passes nothing is chosen, so the agent's answer is the client's, even if that has cancelled."""
 _CANCELLED_TRANSITIONS: Transitions = {
-    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_REPLAY, Action.RECORD_OPENED, Action.KEEP_OPENED_OR_END)),
+    LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_REPLAY, Action.RECORD_OPENED, Action.AWAIT_PROMPT_OR_END)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.FORGET,)),
 }
@@ -244,7 +245,7 @@ STATES: dict[LoadState, StateDefinition] = {
             # The agent's thread has the output now, so the client's answer need not wait for it.
             LoadEvent.AGREED: (
                 LoadState.BEFORE_PROMPT,
-                (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.KEEP_OPENED_OR_END),
+                (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END),
             ),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
             LoadEvent.AGENT_ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, Action.FORGET)),
@@ -263,10 +264,10 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.AWAITING_PAST: StateDefinition(
         holds_lines=True,
         transitions={
-            # A prompt that has come meanwhile is brought by ``KEEP_OPENED_OR_END``.
+            # A prompt that has come meanwhile is brought by ``AWAIT_PROMPT_OR_END``.
             LoadEvent.PAST_CHOSEN: (
                 LoadState.BEFORE_PROMPT,
-                (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.KEEP_OPENED_OR_END),
+                (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.AWAIT_PROMPT_OR_END),
             ),
             # ``run/`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (
@@ -279,8 +280,8 @@ STATES: dict[LoadState, StateDefinition] = {
         holds_lines=True,
         transitions={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.KEEP_OPENED_OR_END)),
-            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.KEEP_OPENED_OR_END)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
+            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
         },
     ),
     LoadState.BEFORE_PROMPT: StateDefinition(

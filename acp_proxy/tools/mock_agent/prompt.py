@@ -14,7 +14,7 @@ from acp_proxy.tools.mock_agent.sessions import RUN, PlayedSession
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
 from acp_proxy.tools.mock_agent.turn_player import TurnLines, Verdict, replace_line
 from acp_proxy.transcript.file_format import ACP_V1, Entry
-from acp_proxy.transcript_replay.v2_client import V1ToV2Converter, prefix_ids
+from acp_proxy.transcript_replay.v2_client_replayer import V1ToV2Converter, prefix_ids
 
 _BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 

@@ -15,7 +15,7 @@ from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.v2_entries import V2AsV1
 from acp_proxy.transcript_replay.replayer import Replayer
-from acp_proxy.transcript_replay.v2_client import V2ClientReplayer, count_handovers
+from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer, count_handovers
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
 RUN = "mock00"

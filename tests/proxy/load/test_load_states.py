@@ -135,7 +135,7 @@ def test_an_answered_load_is_settled_at_the_end_unless_the_session_was_deleted(s
 @pytest.mark.parametrize("first", FIRST)
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
-        assert done.count(Action.RECORD_OPENED) == done.count(Action.KEEP_OPENED_OR_END) <= 1
+        assert done.count(Action.RECORD_OPENED) == done.count(Action.AWAIT_PROMPT_OR_END) <= 1
         later = [
             done.index(do)
             for do in (Action.CHOOSE_AND_SHOW_PAST, Action.FINISH_PAST_AND_ANSWER, Action.SETTLE)
@@ -158,14 +158,14 @@ def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None
 @pytest.mark.parametrize("state", LoadState)
 def test_a_load_enters_the_answered_ones_once_and_leaves_them_at_the_end(state: LoadState) -> None:
     for following, does in STATES[state].transitions.values():
-        assert does.count(Action.KEEP_OPENED_OR_END) == (following is LoadState.BEFORE_PROMPT)
+        assert does.count(Action.AWAIT_PROMPT_OR_END) == (following is LoadState.BEFORE_PROMPT)
         assert does.count(Action.FORGET) == (following is LoadState.OVER)
-        if {Action.KEEP_OPENED_OR_END, Action.FORGET} & set(does):
-            assert does[-1] in (Action.KEEP_OPENED_OR_END, Action.FORGET)
+        if {Action.AWAIT_PROMPT_OR_END, Action.FORGET} & set(does):
+            assert does[-1] in (Action.AWAIT_PROMPT_OR_END, Action.FORGET)
 
 
 def test_an_action_that_brings_an_event_is_the_last() -> None:
-    bring = {Action.CHOOSE_AND_SHOW_PAST, Action.OPEN_NEW_SESSION, Action.KEEP_OPENED_OR_END}
+    bring = {Action.CHOOSE_AND_SHOW_PAST, Action.OPEN_NEW_SESSION, Action.AWAIT_PROMPT_OR_END}
     assert not any(bring & set(does[:-1]) for row in STATES.values() for _, does in row.transitions.values())
 
 

@@ -14,9 +14,9 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import ACP_V1, Entry, NoteType
 from acp_proxy.transcript_replay import raw_members
-from acp_proxy.transcript_replay.fold_v2 import V2Fold
 from acp_proxy.transcript_replay.raw_members import Members
 from acp_proxy.transcript_replay.replayer import Replayer
+from acp_proxy.transcript_replay.v2_fold import V2Fold
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
 

@@ -11,9 +11,9 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript_replay.fold_v2 import V2Fold
 from acp_proxy.transcript_replay.replayer import Replayer
-from acp_proxy.transcript_replay.v2_client import V2ClientReplayer
+from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer
+from acp_proxy.transcript_replay.v2_fold import V2Fold
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 from tests.conversation import line, update
 from tests.transcript.test_v2_entries import (
