@@ -7,7 +7,8 @@ users, under "Whose replay you see".
 - ``make_decision`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result. If the rule was found in ``proxy/load`` before the past is chosen,
   ``Load.expected_decision`` has it until then. ``LoadMachine.handle_past_chosen`` assigns ``Load.decision`` again: it
-  may differ after a cancel, or if the agent was asked for a new session.
+  may differ after a cancel, if the agent was asked for a new session, or if no thread could start to read the
+  transcript.
 """
 
 import enum
@@ -89,7 +90,8 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Only for a load of which no rule was found before, so its client wants the past. ``comparison``: of the agent's
+    Only for a client that wants the past, and if no rule was found before, or the transcript that it chooses cannot be
+    read (``LoadPerformer.give_up_past``). ``comparison``: of the agent's
     replay, whose last message was ended; None if the agent has resumed the session and replayed nothing
     (``Load.needs_comparison``), or if ``comparison_failed``: the transcript could not be read, or the comparison was
     given up. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.

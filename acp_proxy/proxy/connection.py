@@ -319,7 +319,7 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._line_handler.release_late_or_turn_updates(session_id),
+                    *self._line_handler.release_updates_of_session(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_agents_request(session_id, line)
@@ -334,7 +334,7 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._line_handler.release_late_or_turn_updates(session_id),
+                    *self._line_handler.release_updates_of_session(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_in_order(session_id, line)

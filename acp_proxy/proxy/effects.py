@@ -314,7 +314,7 @@ class ChooseAndShowPast(Struct, frozen=True):
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
     expected_decision: Decision | None = None
-    """The decision, whatever is compared; None: ``choose_past`` decides."""
+    """The decision, whatever is compared, if its thread can start; None: ``choose_past`` decides."""
     is_handed_over: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
     makes_handover_record: bool = False

@@ -1,7 +1,7 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-adjacent entries of one session; updates that have more than 4 KiB, joined or of one read, end a write. What is
+adjacent entries of one session. A write ends after updates that have more than 4 KiB, in one read or joined. What is
 forwarded before it is recorded is written a moment later (``record_soon``); everything else waits until it is
 (``wait_until_recorded``). What a user asks of the store runs on the same thread, after the effects added before
 (``run_on_writer``).
@@ -304,7 +304,7 @@ class Recorder:
         self._report_changed_sessions()
 
     def _wait_for_work(self) -> bool:
-        """Wait until there is a job, or something to write and ``GATHER_SECONDS`` have passed since the last time.
+        """Wait until there is a job, or something to write and the writer has not moved for ``GATHER_SECONDS``.
         Returns False at the end."""
         if not (self.jobs.queue or self._is_ending):
             self._is_asleep = True

@@ -118,7 +118,8 @@ class Pump:
             self._handle_data(data[end:], tries_to_pass=False)  # too rare to gain by an offer
 
     def _perform_in_order(self, effects: Sequence[RelayEffect]) -> None:
-        """Perform what was decided, in order, once its entries are recorded: only a ``Forward`` may leave before."""
+        """Perform what was decided, in order, once its entries are recorded: only a ``Forward`` with
+        ``may_precede_recording`` may leave before."""
         pending = deque(effects)
         is_recorded = False
         while pending:

@@ -142,13 +142,14 @@ def test_the_agents_replay_is_shown_if_it_cannot_be_compared(tmp_path: Path) -> 
     assert "showing the transcript ended early: EIO" in talk.warnings
 
 
+@pytest.mark.parametrize("modes", [Modes(), Modes(load=STORE)])
 def test_a_load_is_answered_if_the_thread_that_shows_its_past_cannot_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, modes: Modes
 ) -> None:
     def refuse(thread: PastThread, effect: ChooseAndShowPast) -> None:
         raise RuntimeError("can't start new thread")
 
-    talk = RelayConversation(ProxyStore(tmp_path / "store"))
+    talk = RelayConversation(ProxyStore(tmp_path / "store"), Connection(replace(SETTINGS, modes=modes)))
     try:
         talk.open()
         talk.turn("one")

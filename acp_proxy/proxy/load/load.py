@@ -170,9 +170,11 @@ class Load:
             make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
         """The decision that is to come whatever is compared, unless what is held must pass, the client cancels, or
-        there is no transcript. None: ``choose_past`` decides."""
+        there is no transcript. None: ``choose_past`` decides. From the plan, or ``OPEN_NEW_SESSION``."""
         self.decision = self.expected_decision if plan.passes_at_once else None
-        """Whose past the client sees, and why; None: not decided yet."""
+        """Whose past the client sees, and why; None: not decided yet. From the plan, if the load passes at once; from
+        ``START_PASSING``, ``DECIDE_AS_EXPECTED`` or ``ANSWER_CANCELLED``; from ``CHOOSE_AND_SHOW_PAST`` without a
+        transcript; and from ``LoadMachine.handle_past_chosen``."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""

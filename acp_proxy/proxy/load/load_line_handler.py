@@ -105,7 +105,7 @@ class LoadLineHandler:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self._loads.find_load_holding_lines(session_id) is not None
-        earlier_updates = [] if is_held else self.release_late_or_turn_updates(session_id)
+        earlier_updates = [] if is_held else self.release_updates_of_session(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -239,7 +239,7 @@ class LoadLineHandler:
 
     # --- in both
 
-    def release_late_or_turn_updates(self, session_id: str | None) -> list[Effect]:
+    def release_updates_of_session(self, session_id: str | None) -> list[Effect]:
         """Send the updates that wait after an opened load, and in a turn record them, before something that must not
         overtake them."""
         load = self._loads.find_opened(session_id)

@@ -1,7 +1,7 @@
 """Follows each ``Load``, from the question to the agent until it is over.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run/`` finds into events of a ``Load``, and
-does what ``load_states.STATES`` says. Who else changes what of a load: the beginning of ``load``.
+does what ``load_states.STATES`` says. Who else changes what of a load: the beginning of ``load.py``.
 """
 
 from typing import assert_never
@@ -440,7 +440,7 @@ class LoadMachine:
         ):
             return self._apply_event(previous, LoadEvent.MUST_END)
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
-        return self.line_handler.release_late_or_turn_updates(previous.session_id)
+        return self.line_handler.release_updates_of_session(previous.session_id)
 
     def _end_carried_over(self, next_load: Load) -> list[Effect]:
         """The client has its answer to the next load: end the previous one if it was carried over."""

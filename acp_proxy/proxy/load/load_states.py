@@ -1,7 +1,7 @@
 """The states of a load (a request to load, resume or fork a session, or a prompt that is sent again in a new one), and
 the table of its transitions.
 
-``load`` says who may change a load.
+``load.py`` says who may change a load.
 
 A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
 
@@ -10,9 +10,9 @@ A load has three phases. Most go ``HOLDING_REPLAY`` → ``AWAITING_PAST`` → ``
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
 all of it shows whose past the client should see (``HOLDING_REPLAY``). Where nothing is to be decided, or too much is
-held, it passes to the client at once (``PASSING``). The client may cancel, and agents then answer, or replay and
-answer, or never do either; so what comes for a cancelled request must not be taken for the next one (``CANCELLING``,
-``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
+held, it passes to the client at once (``PASSING``), and the agent's answer opens it. The client may cancel, and agents
+then answer, or replay and answer, or never do either; so what comes for a cancelled request must not be taken for the
+next one (``CANCELLING``, ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
 **Agreed.** The agent has answered with a result. ``run/`` compares what it sent with the transcript, on a thread of its
 own, and sends the transcript if that is to be shown (``AWAITING_PAST``, or ``CANCELLING_AGREED`` if the client
@@ -32,6 +32,10 @@ Three actions may bring the next event of their load themselves, so they come la
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
 ``AWAIT_PROMPT_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
 last one also ends other opened loads, if there are too many, or if they are of the same session.
+
+Some events come only under conditions: ``PROMPTED`` to a load that holds lines (``LoadMachine.handle_prompt``),
+``CANNOT_WAIT`` for a request (``LoadLineHandler.send_agents_request``), and ``SESSION_UNKNOWN`` instead of ``REFUSED``
+(``Continuations.needs_new_session``).
 
 What becomes of an update in each state is in ``LoadLineHandler.handle_update``.
 
@@ -90,8 +94,8 @@ class LoadEvent(enum.Enum):
     # ``LoadMachine.handle_prompt``, and ``LoadMachine._apply_postponed_events`` if the prompt came before the client's
     # answer
     PROMPTED = "the client has sent a prompt"
-    # ``LoadMachine.end_opened_load``, and the next load of the session: ``LoadMachine.end_or_carry_over_previous``,
-    # ``LoadMachine._end_carried_over``, ``LoadMachine._await_prompt_or_end``
+    # ``LoadMachine.end_opened_load``; ``LoadMachine._await_prompt_or_end``, if no past can come; for the previous load
+    # of the session, ``LoadMachine.end_or_carry_over_previous`` or ``LoadMachine._end_carried_over``
     MUST_END = "a request of the client ends it, such as a close or a load, or too many are opened, or no past can come"
     # ``LoadMachine.delete_session``, ``LoadMachine._end_carried_over``, ``LoadMachine._await_prompt_or_end``
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
