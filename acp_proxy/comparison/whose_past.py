@@ -90,11 +90,13 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Only for a client that wants the past, and if no rule was found before, or the transcript that it chooses cannot be
-    read (``LoadPerformer.give_up_past``). ``comparison``: of the agent's
-    replay, whose last message was ended; None if the agent has resumed the session and replayed nothing
-    (``Load.needs_comparison``), or if ``comparison_failed``: the transcript could not be read, or the comparison was
-    given up. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
+    Only for a client that wants the past, and if no rule was found before, or one that chooses the transcript, but no
+    thread could start to read that (``LoadPerformer.give_up_past``): none of it is sent then. If reading fails later,
+    that rule stays.
+
+    ``comparison``: of the agent's replay, whose last message was ended; None if the agent has resumed the session and
+    replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the transcript could not be read, or the
+    comparison was given up. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
     """
     if comparison_failed:
         rule = Rule.UNREADABLE

@@ -212,8 +212,8 @@ V1_CALLS = frozenset(kind.name for kind in KINDS if kind.role is Role.CALL and k
 """The kinds about a tool call in version 1."""
 CHUNK_OF = {kind.name: kind.chunk for kind in KINDS if kind.chunk is not None}
 """Maps the kinds of whole messages, in version 2, to the kinds of their chunks."""
-MESSAGE_CHUNKS = frozenset(kind.name for kind in KINDS if kind.form_v1 is ReplayForm.JOINED)
-"""The kinds that add to a message of the user or the agent, or to a thought."""
+V1_MESSAGE_CHUNKS = frozenset(kind.name for kind in KINDS if kind.form_v1 is ReplayForm.JOINED)
+"""The kinds, in version 1, that add to a message of the user or the agent, or to a thought."""
 NEUTRAL = frozenset(
     kind.name for kind in KINDS if kind.compared_by in (ComparedBy.NEUTRAL_WORDS, ComparedBy.WHAT_FOLLOWS)
 )

@@ -55,7 +55,7 @@ def read_replay_as_v1(updates: list[object]) -> list[object]:
             for index in indexes:
                 v1_updates[index] = _NEUTRAL_STAND_IN
             indexes.clear()
-        if kind in update_kinds.CHUNK_OF or kind in update_kinds.MESSAGE_CHUNKS:
+        if kind in update_kinds.CHUNK_OF or kind in update_kinds.V1_MESSAGE_CHUNKS:
             indexes.append(len(v1_updates))
         v1_updates.append(as_v1(update))
     return v1_updates

@@ -124,13 +124,13 @@ class SplitSecretFinder:
         params = acp.member(entry.value, "params")
         update = acp.member(params, "update")
         kind = acp.update_kind(update)
-        if kind not in update_kinds.MESSAGE_CHUNKS and kind != update_kinds.TOOL_CALL:
+        if kind not in update_kinds.V1_MESSAGE_CHUNKS and kind != update_kinds.TOOL_CALL:
             return
         message = acp.session_id(params), kind, acp.text(update, "messageId")
         yield from self._end_messages(
             [open_message for open_message in self._messages if open_message[2] is None and open_message != message]
         )
-        if kind in update_kinds.MESSAGE_CHUNKS and (text_and_offset := _find_text(line)) is not None:
+        if kind in update_kinds.V1_MESSAGE_CHUNKS and (text_and_offset := _find_text(line)) is not None:
             if message not in self._messages:
                 self._messages[message] = _ChunkedMessage(self._masking)
             self._messages.move_to_end(message)

@@ -58,8 +58,9 @@ class LoadPerformer:
     ) -> SessionLookedUp | list[RelayEffect]:
         """Look a session up, and fix what of it can be shown: what is recorded up to now.
 
-        Returns the effects of what was found, or what was found if there is no transcript: that must be decided on.
-        ``find_missing_reason``: returns why a session without a transcript should have one, or None.
+        Returns the effects if there is a transcript, since that was decided on with the writer waiting; else the event,
+        on which the caller decides. ``find_missing_reason``: returns why a session without a transcript should have
+        one, or None.
         """
         from acp_proxy.run.past_thread import PastThread
 

@@ -86,7 +86,7 @@ def fold_letters(text: str) -> str:
 
 
 def _has_required_members(kind: str, value: Mapping[str, object]) -> bool:
-    if kind in update_kinds.MESSAGE_CHUNKS:
+    if kind in update_kinds.V1_MESSAGE_CHUNKS:
         return is_block(value.get("content"))
     if kind == update_kinds.PLAN:
         return isinstance(value.get("entries"), list)

@@ -133,7 +133,7 @@ class V1ToV2Converter:
         kind = acp.update_kind(update) or ""
         last_speaker, self._speaker = self._speaker, None
         try:
-            if kind in update_kinds.MESSAGE_CHUNKS:
+            if kind in update_kinds.V1_MESSAGE_CHUNKS:
                 return self._convert_chunk(line, kind, acp.text(update, "messageId"), last_speaker)
             if kind in update_kinds.V1_CALLS:
                 return self._convert_call(line, kind, acp.text(update, "toolCallId") or "")

@@ -39,7 +39,7 @@ def test_a_whole_message_is_treated_as_its_chunks(kind: UpdateKind) -> None:
     if kind.chunk is not None:
         chunk = update_kinds.find(kind.chunk)
         assert (kind.role, kind.compared_by, kind.form_v2) == (chunk.role, chunk.compared_by, chunk.form_v2)
-        assert chunk.name in update_kinds.MESSAGE_CHUNKS
+        assert chunk.name in update_kinds.V1_MESSAGE_CHUNKS
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,12 @@ class Load:
         return self.decision.whose_past is not WhosePast.AGENT
 
     @property
+    def may_pass_held_replay(self) -> bool:
+        """Whether what is held of the agent's replay may still pass before the agent's answer. Not once it is decided
+        before that, since too much came: a part of it was dropped then."""
+        return self.decision is None
+
+    @property
     def is_expected_to_hide_replay(self) -> bool:
         """Whether, whatever is compared, the client will not see what is held of the agent's replay."""
         expected = self.expected_decision

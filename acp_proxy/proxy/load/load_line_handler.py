@@ -70,10 +70,10 @@ class LoadLineHandler:
             case LoadState.HOLDING_REPLAY:
                 load.lines.conversation.add(ReplayLine(line, load.lines.other_replays.agent_answered_other_load))
                 return self._keep_within_limits(load)
-            case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
+            case LoadState.PASSING | LoadState.PASSING_CANCELLED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return self._send_or_hold_line(load.session_id, line) if not load.hides_replay else []
-            case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
+            case LoadState.CANCELLING | LoadState.CANCELLED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return []
             case LoadState.AWAITING_PAST | LoadState.CANCELLING_AGREED:
@@ -82,7 +82,8 @@ class LoadLineHandler:
             case LoadState.BEFORE_PROMPT | LoadState.IN_FIRST_TURN:
                 # The latter if the turn's prompts were cancelled, so that they are no turn any more.
                 return self._handle_late_update(load, line, update)
-            case LoadState.OVER:  # cannot be: the registry has forgotten it
+            case LoadState.PASSING_ABANDONED | LoadState.ABANDONED | LoadState.OVER:
+                # Cannot be: ``LoadRegistry.find_load_for_updates`` finds none of them.
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)

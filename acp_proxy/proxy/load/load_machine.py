@@ -458,11 +458,12 @@ class LoadMachine:
         return self._apply_event(load, LoadEvent.MUST_END) if load is not None else []
 
     def handle_prompt(self, session_id: str, prompt: Request) -> list[Effect]:
-        """The client prompts: settle what the agent sent until now."""
+        """The client prompts: bring ``PROMPTED`` to the session's loads. An opened one is settled; a replay that is
+        held passes, unless a part of it was dropped."""
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            passes = load.lines.conversation and load.decision is None
+            passes = load.lines.conversation and load.may_pass_held_replay
             if passes or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)

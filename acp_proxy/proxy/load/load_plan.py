@@ -43,7 +43,7 @@ class LoadPlan(Struct, frozen=True):
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
     client_wants_past: bool = True
     """False for a resume that acp-proxy serves, and for a prompt that is sent again: the client has the past on the
-    screen. There is a rule then. True for a resume that passes, whose client gets what the agent sends."""
+    screen; ``rule`` is not None then. True for a resume that passes, whose client gets what the agent sends."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     keeps_client_id: bool = True

@@ -165,7 +165,7 @@ _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
     LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, Action.FORGET)),
 }
-"""For a load that passes nothing is chosen, so the agent's answer is the client's, even if that has cancelled."""
+"""Nothing is chosen for a load that passes, so the agent's answer is the client's, even if that has cancelled."""
 _CANCELLED_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (LoadState.BEFORE_PROMPT, (Action.DROP_REPLAY, Action.RECORD_OPENED, Action.AWAIT_PROMPT_OR_END)),
     LoadEvent.REFUSED: (LoadState.OVER, (Action.FORGET,)),

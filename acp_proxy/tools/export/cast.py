@@ -73,7 +73,7 @@ def _find_chunk(entry: Entry) -> tuple[str, str | None] | None:
     kind = acp.update_kind(update)
     return (
         (kind, acp.text(update, "messageId"))
-        if kind in update_kinds.MESSAGE_CHUNKS and entry.peer is not None
+        if kind in update_kinds.V1_MESSAGE_CHUNKS and entry.peer is not None
         else None
     )
 

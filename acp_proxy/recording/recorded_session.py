@@ -7,7 +7,7 @@ from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.rewinds import Point
 
 
-class SessionState(Struct):
+class RecordedSession(Struct):
     """The state of a recorded session, and of its file."""
 
     agent_folder: str
