@@ -81,7 +81,7 @@ from acp_proxy.proxy.events import (
 from acp_proxy.proxy.fast_path import FastPath
 from acp_proxy.proxy.lists import list_lines
 from acp_proxy.run.list_rows import encode_page
-from acp_proxy.store.index import ListedSession
+from acp_proxy.store.index_file import ListedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 

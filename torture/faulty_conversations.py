@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.recording import transcript_files
 from acp_proxy.run import start, worker
-from acp_proxy.store import index, store_index
+from acp_proxy.store import index_file, store_index
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.transcript.file_format import RECORDED, NoteType
 from acp_proxy.transcript.file_names import file_name, find_aside_suffix
@@ -571,7 +571,7 @@ def _shorten_pauses() -> None:
     transcript_files._RETRY_SECONDS = 0.1
     store_index._RETRY_PAUSE_SECONDS = _PAUSE
     worker.DELAY_SECONDS = 0.005
-    index._BUSY_MS = index._ERASE_BUSY_MS = 20
+    index_file._BUSY_MS = index_file._ERASE_BUSY_MS = 20
 
 
 def main() -> None:

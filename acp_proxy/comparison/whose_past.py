@@ -5,10 +5,9 @@ users, under "Whose replay you see".
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result. If the rule was found in ``proxy/load`` before the past is chosen,
-  ``Load.expected_decision`` has it until then. ``LoadMachine.handle_past_chosen`` assigns ``Load.decision`` again: it
-  may differ after a cancel, if the agent was asked for a new session, or if no thread could start to read the
-  transcript.
+- ``Load.decision`` has the result. That of a plan, or of a new session that the agent is asked for, is in
+  ``Load.expected_decision`` until the past is chosen. ``LoadMachine.handle_past_chosen`` then assigns
+  ``Load.decision``, which may be another one after a cancel, or if no thread could start to read the transcript.
 """
 
 import enum
@@ -90,9 +89,9 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Only for a client that wants the past, and if no rule was found before, or one that chooses the transcript, but no
-    thread could start to read that (``LoadPerformer.give_up_past``): none of it is sent then. If reading fails later,
-    that rule stays.
+    Called if no rule was found before. Also if one chooses the transcript, but no thread could start to read that
+    (``LoadPerformer.give_up_past``): none of it is sent then. If reading fails later, that rule stays. The client wants
+    the past in both cases.
 
     ``comparison``: of the agent's replay, whose last message was ended; None if the agent has resumed the session and
     replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the transcript could not be read, or the

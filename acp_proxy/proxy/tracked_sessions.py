@@ -152,7 +152,8 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         return self[session_id].opening_answer if session_id in self else {}
 
     def needs_no_parsing(self, session_id: str) -> bool:
-        """Whether the session's updates can be recorded without parsing them."""
+        """Whether the session's updates can be recorded without parsing them. One that is remembered here and not
+        deleted is recorded."""
         session = self.get(session_id)
         return session is not None and not session.is_deleted and not session.terminals.has_any_of_this_turn
 

@@ -1,7 +1,8 @@
 """The transcripts of the recorded sessions: opens their files, appends entries, and notes what is missing.
 
-A failing store suspends the recording of a session; there is one warning in the life of the process. When the store can
-be written again, recording resumes with a gap note. A deleted session is recorded again only from its next prompt on.
+A failing store suspends the recording of a session; there is one warning of that in the life of the process. When the
+store can be written again, recording resumes with a gap note. A deleted session is recorded again only from its next
+prompt on.
 
 Only for the writer (``Recorder``), except where stated. ``recorded_sessions`` says when a session begins and ends.
 """
@@ -18,20 +19,54 @@ from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
-from acp_proxy.recording.recorded_session import RecordedSession
 from acp_proxy.recording.writer_jobs import Heartbeat
 from acp_proxy.store import delete, fork, open_session
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
-from acp_proxy.transcript.file_format import NoteType, Parts
+from acp_proxy.transcript.file_format import Header, NoteType, Parts
 from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.rewinds import Point
 
 _OPEN_FILE_LIMIT = 64
 _RETRY_SECONDS = 1.0
 """How long a session stays suspended at least: what is written next after that tries again. A short fault of the store
 then costs few entries, and a long one little time."""
+
+
+class RecordedSession(Struct):
+    """What the writer knows of a recorded session, and of its file."""
+
+    agent_folder: str
+    """Its folder; empty until the store can say."""
+    header: Header
+    is_new: bool
+    """The agent has just created it."""
+    parent_id: str | None = None
+    """The session that it is a fork of."""
+    fork_point: Point | None = None
+    """Where the fork was made, unless at the end."""
+    size_to_copy: int | None = None
+    """How many bytes to copy of the parent's transcript."""
+    was_created: bool = False
+    """Its file existed once."""
+    file_identity: bytes = b""
+    """That of its file, if that existed."""
+    file_is_deleted: bool = False
+    """Its file was deleted, by this process or another one, and it was not prompted since."""
+    must_lift_delete: bool = False
+    """It was prompted since it was deleted, and its delete could not be lifted yet."""
+    appender: TranscriptAppender | None = None
+    """None if the file is not open."""
+    is_in_turn: bool = False
+    """It was prompted, and no ``EndTurn`` has come since."""
+    mark_path: str = ""
+    """The path of its last mark for the index, if it was marked between turns."""
+    is_duplicate_import: bool = False
+    """Another process has imported it, so it has what comes before the next note."""
+    recording_failed: bool = False
+    """Recording it has failed before."""
 
 
 class Gap(Struct):

@@ -23,7 +23,7 @@ from acp_proxy.run.list_rows import encode_page, insert_rows
 from acp_proxy.run.worker import TimedAnswers
 
 if TYPE_CHECKING:
-    from acp_proxy.store.index import ListedSession
+    from acp_proxy.store.index_file import ListedSession
     from acp_proxy.store.journal import JournalState
 
 _ARCHIVE_FILTERS = {list_lines.EXCLUDE: False, list_lines.ONLY: True, list_lines.INCLUDE: None}

@@ -8,7 +8,7 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.lists.list_lines import INDEX_ARCHIVED_PATH, with_value_at_path
 
 if TYPE_CHECKING:
-    from acp_proxy.store.index import ListedSession
+    from acp_proxy.store.index_file import ListedSession
 
 
 def encode_page(

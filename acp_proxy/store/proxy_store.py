@@ -22,7 +22,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
 
 if TYPE_CHECKING:
-    from acp_proxy.store.index import ListedSession, Page
+    from acp_proxy.store.index_file import ListedSession, Page
 
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
@@ -214,7 +214,7 @@ class ProxyStore(StoreBase):
         """The rows to join to the first page of an agent's own list: these of its sessions, with ``with_copies`` copies
         of other agents' sessions, and rows of ``other_folders``; newest first, at most a page. Parameters as for
         ``list_page``. Raises Unreadable."""
-        from acp_proxy.store.index import PAGE_ROWS
+        from acp_proxy.store.index_file import PAGE_ROWS
         from acp_proxy.store.other_agents import list_rows
 
         rows = list_rows(

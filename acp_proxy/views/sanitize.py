@@ -10,7 +10,7 @@ import json
 import re
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.index import ListedSession
+from acp_proxy.store.index_file import ListedSession
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views.formatting import format_title, shorten_home
 

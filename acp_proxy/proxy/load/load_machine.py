@@ -383,7 +383,7 @@ class LoadMachine:
 
     def _await_prompt_or_end(self, load: Load) -> list[Effect]:
         """The client has its answer. What the agent sends until the next prompt may be of the past, so the load waits
-        for that; but it is over if the agent was not asked, or if another load of the session is open, to which that
+        for that; but it is over if the agent was not asked, or if another load of the session is pending, to which that
         belongs, or if the session was deleted."""
         self.loads.remove_pending(load)
         others = self.loads.list_pending_of_session(load.session_id)

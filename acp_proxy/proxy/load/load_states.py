@@ -37,7 +37,8 @@ Some events come only under conditions: ``PROMPTED`` to a load that holds lines 
 ``CANNOT_WAIT`` for a request (``LoadLineHandler.send_agents_request``), and ``SESSION_UNKNOWN`` instead of ``REFUSED``
 (``Continuations.needs_new_session``).
 
-What becomes of an update in each state is in ``LoadLineHandler.handle_update``.
+What becomes of an update of the conversation in each state is in ``LoadLineHandler.handle_update``. In a turn, the
+state hardly matters.
 
 An event that a state has no row for changes nothing. The transcript is sent to its end, for example, even if the agent
 ends.

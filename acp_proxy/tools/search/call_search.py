@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from acp_proxy.errors import Unreadable, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index import Index
+from acp_proxy.store.index_file import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.store_index import Progress
 from acp_proxy.tools.changes.edits import CallSummary
