@@ -510,7 +510,7 @@ class CoreConversation:
         compared = comparison if wanted.needs_comparison else None
         if compared is not None:
             compared.end_message()
-        decision = wanted.expected_decision or choose_past(compared)
+        decision = wanted.planned_decision or choose_past(compared)
         decision = make_decision(rule, client_wants_past=True) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastChosen(

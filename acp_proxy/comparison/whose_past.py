@@ -1,13 +1,12 @@
-"""Decides whose past the client sees for a load: the agent's replay, the transcript or none. It decides from what is
-known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
-users, under "Whose replay you see".
+"""The rules of whose past the client sees for a load: the agent's replay, the transcript or none. Decides by one of
+them if none was found before, from what ``comparison`` has found. docs/transparency.md has the rules for users, under
+"Whose replay you see".
 
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result. That of a plan, or of a new session that the agent is asked for, is in
-  ``Load.expected_decision`` until the past is chosen. ``LoadMachine.handle_past_chosen`` then assigns
-  ``Load.decision``, which may be another one after a cancel, or if no thread could start to read the transcript.
+- ``Load.decision`` has the result. What is known of it before the past is chosen is in ``Load.planned_decision``,
+  which says what may still change it.
 """
 
 import enum

@@ -313,8 +313,8 @@ class ChooseAndShowPast(Struct, frozen=True):
     """What the agent sent of the conversation."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
-    expected_decision: Decision | None = None
-    """The decision, whatever is compared, if its thread can start; None: ``choose_past`` decides."""
+    planned_decision: Decision | None = None
+    """The decision, if one is planned (``Load.planned_decision``); None: ``choose_past`` decides."""
     is_handed_over: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
     makes_handover_record: bool = False

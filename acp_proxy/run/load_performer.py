@@ -126,7 +126,7 @@ class LoadPerformer:
     def give_up_past(self, effect: ChooseAndShowPast) -> PastChosen:
         """The result for a load whose thread could not start: nothing can be shown of its transcript."""
         self.close_transcript(effect.request_id)
-        decision = effect.expected_decision
+        decision = effect.planned_decision
         if decision is None or decision.whose_past is WhosePast.TRANSCRIPT:
             decision = choose_past(None, comparison_failed=True)
         return PastChosen(effect.request_id, decision, None, [])

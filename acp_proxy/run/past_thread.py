@@ -102,7 +102,7 @@ class PastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = effect.expected_decision or choose_past(None, comparison_failed=True)
+        decision = effect.planned_decision or choose_past(None, comparison_failed=True)
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -112,7 +112,7 @@ class PastThread:
             replayer = self._make_replayer(effect, comparison)
             if comparison is not None:
                 comparison.end_message()
-            decision = effect.expected_decision or choose_past(
+            decision = effect.planned_decision or choose_past(
                 comparison,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,

@@ -369,7 +369,7 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     [aliased, wanted] = second.agent.say(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.expected_decision, wanted.makes_handover_record, wanted.protocol_version) == (
+    assert (wanted.planned_decision, wanted.makes_handover_record, wanted.protocol_version) == (
         Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
         True,
         2,

@@ -135,7 +135,7 @@ def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(WANTED, expected_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
+    wanted = replace(WANTED, planned_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
     heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
@@ -155,7 +155,7 @@ def test_a_comparison_that_is_given_up_is_not_taken_for_an_agent_that_replayed_n
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(
-        make_request(messages([LACKED, *ANSWER])), expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
+        make_request(messages([LACKED, *ANSWER])), planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
     )
     heard, ended = show(path, ours, "full", wanted)
     assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
@@ -166,7 +166,7 @@ def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode
     new = messages([LACKED])
     wanted = replace(
         make_request(messages(ANSWER) + new),
-        expected_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
+        planned_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
     )
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.latest_state_lines) == ([], [])
@@ -181,7 +181,7 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
         path,
         ours,
         mode,
-        replace(WANTED, makes_handover_record=True, expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER)),
+        replace(WANTED, makes_handover_record=True, planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER)),
     )
     assert "".join(WORDS) in ended.handover_record
     assert ended.handover_record == make_handover_record(heard)
@@ -209,7 +209,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
     wanted = replace(
         WANTED,
         makes_handover_record=True,
-        expected_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
+        planned_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
         before_prompt=RequestId("1"),
     )
     heard, ended = show(path, ours, "compact", wanted)
@@ -236,7 +236,7 @@ def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(pa
     lines = [*turn, transcript_lines.answer(), handover, *turn, transcript_lines.answer()]
     as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
     wanted = replace(
-        WANTED, expected_decision=Decision(WhosePast.TRANSCRIPT, rule), is_handed_over=True, protocol_version=2
+        WANTED, planned_decision=Decision(WhosePast.TRANSCRIPT, rule), is_handed_over=True, protocol_version=2
     )
     heard, _ = show(path, as_v2, "full", wanted)
     updates = [json.loads(line)["params"]["update"] for line in heard]
@@ -254,7 +254,7 @@ def test_a_session_that_only_catches_up_keeps_its_ids_in_version_2(
     as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
     wanted = replace(
         WANTED,
-        expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
+        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
         is_handed_over=True,
         makes_handover_record=True,
         only_what_agent_lacks=only_what_agent_lacks,

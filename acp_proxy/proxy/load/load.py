@@ -166,14 +166,15 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.expected_decision = (
+        self.planned_decision = (
             make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
-        """The decision that is to come whatever is compared, unless what is held must pass, the client cancels, or
-        there is no transcript. None: ``choose_past`` decides. From the plan, or ``OPEN_NEW_SESSION``."""
-        self.decision = self.expected_decision if plan.passes_at_once else None
+        """The decision that is to come whatever is compared; None: ``choose_past`` decides. From the plan, or
+        ``OPEN_NEW_SESSION``. Another one is made if what is held must pass, the client cancels, there is no transcript,
+        or no thread can start to read it."""
+        self.decision = self.planned_decision if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet. From the plan, if the load passes at once; from
-        ``START_PASSING``, ``DECIDE_AS_EXPECTED`` or ``ANSWER_CANCELLED``; from ``CHOOSE_AND_SHOW_PAST`` without a
+        ``START_PASSING``, ``DECIDE_AS_PLANNED`` or ``ANSWER_CANCELLED``; from ``CHOOSE_AND_SHOW_PAST`` without a
         transcript; and from ``LoadMachine.handle_past_chosen``."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
@@ -206,7 +207,7 @@ class Load:
         """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
         the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
 
-        What is only expected hides nothing: if it passes after all, it must not lack a part."""
+        What is only planned hides nothing: if it passes after all, it must not lack a part."""
         if self.decision is None:
             return not self.plan.client_wants_past
         return self.decision.whose_past is not WhosePast.AGENT
@@ -218,10 +219,10 @@ class Load:
         return self.decision is None
 
     @property
-    def is_expected_to_hide_replay(self) -> bool:
+    def plans_to_hide_replay(self) -> bool:
         """Whether, whatever is compared, the client will not see what is held of the agent's replay."""
-        expected = self.expected_decision
-        return expected is not None and expected.whose_past is not WhosePast.AGENT
+        planned = self.planned_decision
+        return planned is not None and planned.whose_past is not WhosePast.AGENT
 
     @property
     def needs_comparison(self) -> bool:
@@ -230,7 +231,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.lines.conversation) or (self.plan.agent_method == acp.LOAD and self.expected_decision is None)
+        return bool(self.lines.uncompared) or (self.plan.agent_method == acp.LOAD and self.planned_decision is None)
 
     @property
     def agent_may_replay(self) -> bool:

@@ -83,17 +83,17 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
                 load.decision = _decide_by(load, Rule.PASSES)
-                return send_lines(load.lines.conversation.lines if not load.hides_replay else [])
-            case Action.DECIDE_AS_EXPECTED:
-                load.decision = load.expected_decision
+                return send_lines(load.lines.uncompared.lines if not load.hides_replay else [])
+            case Action.DECIDE_AS_PLANNED:
+                load.decision = load.planned_decision
                 return []
             case Action.SEND_HELD_REPLAY:
-                return send_lines([item.line for item in load.lines.conversation.take()])
+                return send_lines([item.line for item in load.lines.uncompared.take()])
             case Action.DROP_REPLAY:
-                load.lines.conversation.drop()
+                load.lines.uncompared.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.lines.conversation.drop()
+                load.lines.uncompared.drop()
                 load.imports_replay = False
                 return []
             case Action.SEND_WAITING_FOR_ANSWER:
@@ -139,7 +139,7 @@ class LoadMachine:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:
-                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.conversation.items))
+                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.uncompared.items))
         return self._open_new_session(load) if load.plan.agent_method == acp.NEW else []
 
     def begin_without_agent(self, load: Load) -> list[Effect]:
@@ -157,7 +157,7 @@ class LoadMachine:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.lines.conversation.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
+        load.lines.uncompared.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
         return self._add_opened_within_limits(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -195,16 +195,14 @@ class LoadMachine:
         cancelled_lines: dict[object, list[ReplayLine]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines[other.request.id] = other.lines.conversation.take()
+                cancelled_lines[other.request.id] = other.lines.uncompared.take()
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = (
                 LoadEvent.SESSION_UNKNOWN if self._continuations.needs_new_session(load, message) else LoadEvent.REFUSED
             )
             return effects + self._apply_event(load, event)
-        load.lines.conversation.replace(
-            load.lines.other_replays.separate(load.lines.conversation.items, cancelled_lines)
-        )
+        load.lines.uncompared.replace(load.lines.other_replays.separate(load.lines.uncompared.items, cancelled_lines))
         for other in self.loads.list_pending_of_session(load.session_id):
             if other is not load:
                 other.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
@@ -223,11 +221,11 @@ class LoadMachine:
         if not load.opens_new_session:
             load.answer_line, alias = self._continuations.keep_client_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        if load.lines.conversation.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
+        if load.lines.uncompared.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
             load.imports_replay = False
         raw_states = [line.removesuffix(b"\n") for line in load.lines.state_updates.lines]
         if load.imports_replay:
-            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.conversation.lines)]
+            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.uncompared.lines)]
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
@@ -251,7 +249,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.is_handed_over = True
-        load.expected_decision = _decide_by(load, Rule.HANDED_OVER)
+        load.planned_decision = _decide_by(load, Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -279,15 +277,18 @@ class LoadMachine:
             load.can_compare = not load.plan.client_wants_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.lines.conversation else [warning]), *self._apply_event(load, LoadEvent.PAST_CHOSEN)]
+            return [
+                *([] if load.lines.uncompared else [warning]),
+                *self._apply_event(load, LoadEvent.PAST_CHOSEN),
+            ]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
         return [
             ChooseAndShowPast(
                 load.request.id,
-                tuple(load.lines.conversation.items),
+                tuple(load.lines.uncompared.items),
                 load.needs_comparison,
-                expected_decision=load.expected_decision,
+                planned_decision=load.planned_decision,
                 is_handed_over=load.is_handed_over,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
@@ -307,7 +308,8 @@ class LoadMachine:
                 if cancelled.request.id == past_chosen.request_id:
                     self._continuations.keep_handover_record(cancelled, past_chosen)
             return []
-        # A cancel that is not answered yet counts too: what the agent sends from now on is hidden.
+        # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
+        # must know. ``ANSWER_CANCELLED`` decides the same again.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
         load.decision = past_chosen.decision if not is_cancelled else _decide_by(load, Rule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
@@ -325,13 +327,13 @@ class LoadMachine:
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
-            lines = load.lines.conversation.lines
+            lines = load.lines.uncompared.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
             # ``run/`` has sent the transcript; the tail follows.
             load.compared_replay.comparison.end_message()
             lines, _ = load.compared_replay.comparison.split_tail()
         if load.has_transcript:  # else they are compared later, with the transcript that begins now
-            load.lines.conversation.drop()
+            load.lines.uncompared.drop()
         if self._handovers.has_pending_handover_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [item.line for item in load.lines.before_answer.take()]
@@ -345,7 +347,7 @@ class LoadMachine:
         """``run/`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_opened(), *self.loads.list_pending()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
-                load.lines.conversation.drop()
+                load.lines.uncompared.drop()
                 if load.compared_replay is not None:
                     load.compared_replay.end_recheck(unsettled_compared.comparison)
                 elif unsettled_compared.comparison is None:
@@ -400,7 +402,7 @@ class LoadMachine:
         other = self.loads.add_opened(load)
         if other is None:
             return []
-        other.lines.conversation.drop()
+        other.lines.uncompared.drop()
         return self.end_opened_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
@@ -448,7 +450,7 @@ class LoadMachine:
         if previous is None or previous is next_load:
             return []
         compared = next_load.compared_replay
-        has_replay = next_load.lines.conversation or (compared is not None and compared.comparison.last_update.line)
+        has_replay = next_load.lines.uncompared or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(previous, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_opened_load(self, session_id: str | None) -> list[Effect]:
@@ -463,7 +465,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            passes = load.lines.conversation and load.may_pass_held_replay
+            passes = load.lines.uncompared and load.may_pass_held_replay
             if passes or load.state is not LoadState.HOLDING_REPLAY:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)

@@ -1,7 +1,8 @@
 """Makes all plans of how a request to open a session is served, before the agent is asked: from its capabilities, the
 store and the options.
 
-A plan never changes, but what happens later may override it in the ``Load``:
+A plan never changes, but what happens later may override it in the ``Load``; for its rule, ``Load.planned_decision``
+has all of that:
 
 - Too much waits, the agent asks something, or a prompt comes: what was to wait passes, unless some of it was
   dropped, since the client was not to get it.

@@ -120,15 +120,17 @@ class Action(enum.Enum):
     START_PASSING = (
         "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
     )
-    DECIDE_AS_EXPECTED = "decide as is expected"
+    DECIDE_AS_PLANNED = "decide as planned"
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
     SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
-    FINISH_PAST_AND_ANSWER = "send the agent's replay if that was chosen, else the tail; then the answer and the states"
+    FINISH_PAST_AND_ANSWER = (
+        "send the agent's replay if that was chosen, or the transcript's tail; then the answer, and the session's state"
+    )
     ANSWER_CANCELLED = "decide by ``CANCELLED``, and answer the client that its request was cancelled"
-    OPEN_NEW_SESSION = "expect to decide by ``HANDED_OVER``, and ask the agent for a new session instead"
+    OPEN_NEW_SESSION = "plan to decide by ``HANDED_OVER``, and ask the agent for a new session instead"
     AWAIT_PROMPT_OR_END = (
         "wait for the next prompt, since what comes may be past, or end the load if none can come; go on with what has "
         "happened before"
@@ -198,7 +200,7 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
             # What was dropped can never pass, so from here on the load does not pass either. The past is not in these
             # lines: it is shown after the agent's answer.
-            LoadEvent.REPLAY_TOO_LARGE: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.DECIDE_AS_EXPECTED)),
+            LoadEvent.REPLAY_TOO_LARGE: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.DECIDE_AS_PLANNED)),
             # If part of a replay is held, it passes: nobody could tell the turn from it. If none is, or some of it was
             # dropped, ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the
             # answer.

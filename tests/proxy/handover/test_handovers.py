@@ -59,7 +59,7 @@ ONE = make_request_id(1)
 OURS = "acp-proxy/1"
 SHOW_HANDED_OVER = ChooseAndShowPast(
     ONE,
-    expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+    planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
     is_handed_over=True,
     makes_handover_record=True,
 )
@@ -507,7 +507,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert step.to_client == b""
     wanted = ChooseAndShowPast(
         make_request_id(2),
-        expected_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
+        planned_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
         is_handed_over=True,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
@@ -866,7 +866,7 @@ def hand_over_with_image() -> CoreConversation:
     talk.client.say(load(1, "s"))
     wanted = ChooseAndShowPast(
         ONE,
-        expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
         is_handed_over=True,
         makes_handover_record=True,
         accepted_content=frozenset({"image"}),

@@ -47,7 +47,7 @@ def open_native(alias: str | None = None) -> CoreConversation:
     [wanted] = step.asked
     assert isinstance(wanted, ChooseAndShowPast)
     assert (
-        wanted.expected_decision,
+        wanted.planned_decision,
         wanted.makes_handover_record,
         wanted.only_what_agent_lacks,
     ) == (

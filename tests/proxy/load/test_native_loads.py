@@ -328,7 +328,7 @@ def test_that_a_session_was_handed_over_is_known_also_if_an_option_decides_whose
     talk = loading(SimulatedSession(says=PAST, moved=True), Modes(load=STORE))
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.expected_decision, wanted.is_handed_over) == (
+    assert (wanted.planned_decision, wanted.is_handed_over) == (
         Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
         True,
     )
@@ -672,7 +672,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
         ONE,
         agent_lines(*told, GREETING),
         needs_comparison=True,
-        expected_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
+        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
     )
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
@@ -685,7 +685,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChooseAndShowPast)
-    assert asked.expected_decision == Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
+    assert asked.planned_decision == Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
 
 
 @pytest.mark.parametrize("modes", [Modes(load=STORE), Modes()])
@@ -699,8 +699,8 @@ def test_too_much_state_before_the_answer_does_not_cost_a_transcript_that_is_to_
     assert talk.agent.say(*TURN_ONE, *TURN_TWO, state, state, GREETING).to_client == state * 2
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChooseAndShowPast)
-    assert asked.expected_decision is not None
-    assert asked.expected_decision.whose_past is WhosePast.TRANSCRIPT
+    assert asked.planned_decision is not None
+    assert asked.planned_decision.whose_past is WhosePast.TRANSCRIPT
 
 
 @pytest.mark.parametrize("modes", [Modes(load=STORE), Modes()])
@@ -720,8 +720,8 @@ def test_what_comes_before_the_answer_does_not_cost_a_transcript_that_is_to_be_s
         assert talk.agent.say(permission(70, "s")).to_client == line(permission(70, "s"))
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChooseAndShowPast)
-    assert asked.expected_decision is not None
-    assert asked.expected_decision.whose_past is WhosePast.TRANSCRIPT
+    assert asked.planned_decision is not None
+    assert asked.planned_decision.whose_past is WhosePast.TRANSCRIPT
     assert talk.end_past(1).to_client == line(result(1, {}))
 
 
@@ -776,7 +776,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
                 ONE,
                 conversation,
                 needs_comparison=True,
-                expected_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
+                planned_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
             )
         ]
         step = talk.end_past(1)
@@ -891,7 +891,7 @@ def test_a_resume_of_which_too_much_waits_shows_no_replay_and_still_catches_up(
         assert talk.client.say(prompt(2, "s")).to_client == b""
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert wanted.expected_decision == Decision(WhosePast.NOTHING, Rule.HANDED_OVER)
+    assert wanted.planned_decision == Decision(WhosePast.NOTHING, Rule.HANDED_OVER)
     assert wanted.makes_handover_record
     assert talk.end_past(1, handover_record="What was said elsewhere.").to_client == line(result(1, {}))
 

@@ -464,7 +464,7 @@ def _done(effect: RelayEffect) -> str:
         case ChooseAndShowPast():
             told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
             flags = [word for word, is_set in _flags(effect) if is_set]
-            rule = [effect.expected_decision.rule.name] if effect.expected_decision is not None else []
+            rule = [effect.planned_decision.rule.name] if effect.planned_decision is not None else []
             return f"choose past {effect.request_id} {' '.join([*flags, *rule])} [{told}]"
         case CompareUnsettled(request_id, _, told, since):
             part = "past" if since is None else "since"
