@@ -1,6 +1,6 @@
-"""The rules of whose past the client sees for a load: the agent's replay, the transcript or none. Decides by one of
-them if none was found before, from what ``comparison`` has found. docs/transparency.md has the rules for users, under
-"Whose replay you see".
+"""The rules of whose past the client sees for a load: the agent's replay, the transcript or none. ``choose_past`` finds
+the one that holds if none was found before, from what ``comparison`` has found. docs/transparency.md has the rules for
+users, under "Whose replay you see".
 
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
@@ -88,9 +88,11 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Called if no rule was found before. Also if one chooses the transcript, but no thread could start to read that
-    (``LoadPerformer.give_up_past``): none of it is sent then. If reading fails later, that rule stays. The client wants
-    the past in both cases.
+    Called if there is no planned decision. Also if the planned one is the transcript and no thread can start to read
+    that (``LoadPerformer.give_up_past``). If reading fails later, the planned decision stays, since a part may have
+    been sent.
+
+    The client always wants the past here: if it does not, ``LoadPlan`` has a rule by which it gets nothing.
 
     ``comparison``: of the agent's replay, whose last message was ended; None if the agent has resumed the session and
     replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the transcript could not be read, or the

@@ -1,8 +1,8 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
-adjacent entries of one session. A write ends after updates that have more than 4 KiB, in one read or joined. What is
-forwarded before it is recorded is written a moment later (``record_soon``); everything else waits until it is
+adjacent entries of one session. Once updates of one read, or joined ones, have more than 4 KiB, they are written. What
+is forwarded before it is recorded is written a moment later (``record_soon``); everything else waits until it is
 (``wait_until_recorded``). What a user asks of the store runs on the same thread, after the effects added before
 (``run_on_writer``).
 

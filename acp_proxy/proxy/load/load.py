@@ -207,7 +207,8 @@ class Load:
         """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
         the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
 
-        What is only planned hides nothing: if it passes after all, it must not lack a part."""
+        Before a decision, only a client that does not want the past has it hidden. What is planned hides nothing yet:
+        if the replay passes after all, it must not lack a part."""
         if self.decision is None:
             return not self.plan.client_wants_past
         return self.decision.whose_past is not WhosePast.AGENT

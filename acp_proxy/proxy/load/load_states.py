@@ -38,7 +38,7 @@ Some events come only under conditions: ``PROMPTED`` to a load that holds lines 
 (``Continuations.needs_new_session``).
 
 What becomes of an update of the conversation in each state is in ``LoadLineHandler.handle_update``. In a turn, the
-state hardly matters.
+state hardly matters: ``LoadLineHandler._handle_update_in_turn``.
 
 An event that a state has no row for changes nothing. The transcript is sent to its end, for example, even if the agent
 ends.
@@ -109,7 +109,10 @@ class LoadEvent(enum.Enum):
 class Action(enum.Enum):
     """What a transition does."""
 
-    RECORD_OPENED = "record that the session was opened, and the state that came with it"
+    RECORD_OPENED = (
+        "record that the session was opened, with the replay if that is imported, and the session's state; have the "
+        "answer name the client's id"
+    )
     CHOOSE_AND_SHOW_PAST = (
         "have ``run/`` choose whose past is shown, and send it if it is the transcript; without one, decide by "
         "``NOT_RECORDED``"
@@ -127,7 +130,8 @@ class Action(enum.Enum):
     SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
     FINISH_PAST_AND_ANSWER = (
-        "send the agent's replay if that was chosen, or the transcript's tail; then the answer, and the session's state"
+        "note whose past it was; send the agent's replay if that was chosen, or the transcript's tail; then the answer "
+        "and the session's state, or to the agent the prompt that is sent again"
     )
     ANSWER_CANCELLED = "decide by ``CANCELLED``, and answer the client that its request was cancelled"
     OPEN_NEW_SESSION = "plan to decide by ``HANDED_OVER``, and ask the agent for a new session instead"
