@@ -410,10 +410,10 @@ class Connection:
 
 
 def _try_add_to_later(effects: list[Effect], lines: list[bytes]) -> list[Effect] | None:
-    """The effects of an agent's line that is decided on later, with the lines that follow it added; None if it is not
-    decided on later."""
+    """The effects of an agent's line that is decided on later, with the agent's lines that follow it added; None if it
+    is not decided on later."""
     for index, effect in enumerate(effects):
-        if isinstance(effect, DecideLater):
+        if isinstance(effect, DecideLater) and effect.peer is Peer.AGENT:
             later = DecideLater(Peer.AGENT, [*effect.lines, *lines])
             return [*effects[:index], later, *effects[index + 1 :]]
     return None

@@ -126,6 +126,11 @@ class LoadPerformer:
     def give_up_past(self, effect: ChooseAndShowPast) -> PastChosen:
         """The result for a load whose thread could not start: nothing can be shown of its transcript."""
         self.close_transcript(effect.request_id)
+        record = ", and the agent gets no record of it" if effect.makes_handover_record else ""
+        self._warn(
+            f"the recorded history of a session is not shown{record}: no thread could start. "
+            "Load the session again when fewer processes run, or raise their limit (ulimit -u)"
+        )
         decision = effect.planned_decision
         if decision is None or decision.whose_past is WhosePast.TRANSCRIPT:
             decision = choose_past(None, comparison_failed=True)

@@ -159,4 +159,6 @@ def test_a_load_is_answered_if_the_thread_that_shows_its_past_cannot_start(
     finally:
         talk.end()
     assert any(b"as the agent tells it" in line for line in talk.editor.lines)
-    assert talk.warnings == ["internal error: RuntimeError: can't start new thread"]
+    assert talk.warnings[0] == "internal error: RuntimeError: can't start new thread"
+    [advice] = talk.warnings[1:]
+    assert advice.startswith("the recorded history of a session is not shown: no thread could start. Load")
