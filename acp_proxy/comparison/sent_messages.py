@@ -126,7 +126,7 @@ def without_first_letters(text: str, size: int) -> str:
 
 def read_update_as_v1(line: bytes) -> object:
     """The update of a line, in the form of version 1."""
-    return v2_updates.as_v1(acp.read_update(line))
+    return v2_updates.normalize_to_v1(acp.read_update(line))
 
 
 def read_without_ids(line: bytes) -> dict[str, object]:

@@ -20,9 +20,9 @@ _NEUTRAL_STAND_IN = {"sessionUpdate": update_kinds.PLAN}
 """Stands for an update that proves nothing: of a plan, nothing is compared."""
 
 
-def as_v1(update: object) -> object:
-    """An update as version 1 would have it, to compare it with what is known. What proves nothing becomes a plan; other
-    updates stay as they are."""
+def normalize_to_v1(update: object) -> object:
+    """An update of either version, as version 1 would have it, to compare it with what is known. What proves nothing
+    becomes a plan; other updates stay as they are, as most of version 1 do."""
     row = update_kinds.find(acp.update_kind(update))
     if row.chunk is not None:
         blocks = [block for block in acp.items(update, "content") if isinstance(block, dict)]
@@ -45,7 +45,7 @@ def read_replay_as_v1(updates: list[object]) -> list[object]:
     unknown; at the end of a turn, nobody would know which line an update came from.
     """
     if not any(acp.update_kind(update) in update_kinds.CHUNK_OF for update in updates):
-        return [as_v1(update) for update in updates]
+        return [normalize_to_v1(update) for update in updates]
     v1_updates: list[object] = []
     by_message: dict[tuple[str, str | None], list[int]] = {}
     for update in updates:
@@ -57,7 +57,7 @@ def read_replay_as_v1(updates: list[object]) -> list[object]:
             indexes.clear()
         if kind in update_kinds.CHUNK_OF or kind in update_kinds.V1_MESSAGE_CHUNKS:
             indexes.append(len(v1_updates))
-        v1_updates.append(as_v1(update))
+        v1_updates.append(normalize_to_v1(update))
     return v1_updates
 
 

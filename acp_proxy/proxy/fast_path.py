@@ -18,7 +18,7 @@ _UPDATE_END = b"}}}\n"
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
 _READ_TWICE_LIMIT = 1024 * 1024
-"""Bytes. ``try_admit_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much
+"""Bytes. ``try_pass_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much
 for a longer one."""
 _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
@@ -32,8 +32,8 @@ _POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 
 
 class FastPath:
-    """Admits the lines that pass without a decision. This changes the connection's state: a request that passes is open
-    from then on, and a response that passes closes one."""
+    """Says which lines pass without a decision; the relay then sends them. Saying so changes the connection's state: a
+    request that passes is open from then on, and a response that passes closes one."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class FastPath:
         self._may_pass = False
         """Whether its updates without these bytes pass unparsed. False also if that is not known."""
 
-    def try_admit_updates(self, data: bytes) -> str | None:
+    def try_pass_updates(self, data: bytes) -> str | None:
         """Decide whether whole lines of the agent may pass unparsed. Returns the session whose updates they all are,
         into whose transcript they then go; None: something else, or it must be parsed.
 
@@ -87,7 +87,7 @@ class FastPath:
                 return None
         return self._session_id
 
-    def try_admit_simple_lines(self, data: bytes, peer: Peer) -> bool:
+    def try_pass_simple_lines(self, data: bytes, peer: Peer) -> bool:
         """Let whole lines of ``peer`` pass undecided, if they may, and open or close the request that one opens or
         closes. Returns whether they may; if not, nothing has changed.
 

@@ -97,7 +97,8 @@ class Pump:
         return data
 
     def _handle_data(self, data: bytes, *, tries_to_pass: bool) -> None:
-        """Process the lines that the data of one read completes. ``tries_to_pass``: offer them unparsed first."""
+        """Process the lines that the data of one read completes. ``tries_to_pass``: let them pass unparsed if they
+        may."""
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
         data = self._framer.feed_joined(data)
         if data and not (tries_to_pass and self._try_pass(data)):
@@ -115,7 +116,7 @@ class Pump:
                 end = data.find(b"\n") + 1
                 write(data[:end] if end else data)
         if end:
-            self._handle_data(data[end:], tries_to_pass=False)  # too rare to gain by an offer
+            self._handle_data(data[end:], tries_to_pass=False)  # too rare to gain by it
 
     def _perform_in_order(self, effects: Sequence[RelayEffect]) -> None:
         """Perform what was decided, in order, once its entries are recorded: only a ``Forward`` with

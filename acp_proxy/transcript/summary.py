@@ -143,7 +143,7 @@ class Summary(Struct):
             self.open[entry.run] = count
 
     def _add_update(self, entry: Entry, update: Mapping[str, object]) -> None:
-        as_v1 = update if entry.protocol_version == file_format.ACP_V1 else v2_updates.as_v1(update)
+        as_v1 = update if entry.protocol_version == file_format.ACP_V1 else v2_updates.normalize_to_v1(update)
         kind = acp.update_kind(as_v1)
         if kind == update_kinds.SESSION_INFO:
             self._add_info(update)

@@ -370,7 +370,7 @@ def _find_kind(entry: Entry | None) -> str | None:
     """The kind of an agent's update; None for anything else."""
     if entry is None or entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
         return None
-    return acp.update_kind(v2_updates.as_v1(acp.member(acp.member(entry.value, "params"), "update")))
+    return acp.update_kind(v2_updates.normalize_to_v1(acp.member(acp.member(entry.value, "params"), "update")))
 
 
 def add_item(items: list[Item], item: Item) -> None:

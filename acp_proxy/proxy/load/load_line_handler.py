@@ -57,7 +57,7 @@ class LoadLineHandler:
 
     def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not over. ``message``: the same line, parsed."""
-        update = v2_updates.as_v1(acp.member(message.params, "update"))
+        update = v2_updates.normalize_to_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
         # A turn may be under way in any state. An agent that was not asked replays nothing, so all is new.
@@ -106,7 +106,7 @@ class LoadLineHandler:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self._loads.find_load_holding_lines(session_id) is not None
-        earlier_updates = [] if is_held else self.release_updates_of_session(session_id)
+        earlier_updates = [] if is_held else self.send_waiting_updates(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -187,7 +187,7 @@ class LoadLineHandler:
         if load.compared_replay is None or not load.compared_replay.needs_recheck:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
-        effects = self._release_late_updates(load)
+        effects = self._send_late_updates(load)
         lines = load.compared_replay.begin_recheck()
         updates = tuple(ReplayLine(line, is_after_an_answer=True) for line in lines)
         compared_size = load.compared_replay.transcript_size
@@ -197,7 +197,7 @@ class LoadLineHandler:
 
     def settle(self, load: Load) -> list[Effect]:
         """Record what is new in what the agent sent until now, and send what waits unless the client has it."""
-        effects = self._release_late_updates(load)
+        effects = self._send_late_updates(load)
         if load.compared_replay is None:
             return effects
         load.compared_replay.comparison.end_message()
@@ -233,27 +233,27 @@ class LoadLineHandler:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         return self._send_and_record(load, [SortedLine(line, should_send=True, should_record=True)])
 
-    def release_turn_updates(self, load: Load) -> list[Effect]:
+    def send_updates_in_turn(self, load: Load) -> list[Effect]:
         """Send and record what waits of a load in a turn."""
         in_turn = load.updates_in_turn
         return self._send_and_record(load, in_turn.release()) if in_turn is not None else []
 
     # --- in both
 
-    def release_updates_of_session(self, session_id: str | None) -> list[Effect]:
+    def send_waiting_updates(self, session_id: str | None) -> list[Effect]:
         """Send the updates that wait after an opened load, and in a turn record them, before something that must not
         overtake them."""
         load = self._loads.find_opened(session_id)
         if load is None:
             return []
-        return self.release_turn_updates(load) if load.updates_in_turn is not None else self._release_late_updates(load)
+        return self.send_updates_in_turn(load) if load.updates_in_turn is not None else self._send_late_updates(load)
 
-    def release_turn_updates_of_session(self, session_id: str) -> list[Effect]:
+    def end_turn(self, session_id: str) -> list[Effect]:
         """A turn ends: send and record the updates that wait in it."""
         load = self._loads.find_opened(session_id)
-        return self.release_turn_updates(load) if load is not None else []
+        return self.send_updates_in_turn(load) if load is not None else []
 
-    def _release_late_updates(self, load: Load) -> list[Effect]:
+    def _send_late_updates(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
         # When the prompt settles the load, the state is ``IN_FIRST_TURN`` already, but its updates have not begun.
         is_in_first_turn = load.state is LoadState.IN_FIRST_TURN and load.updates_in_turn is not None

@@ -122,8 +122,8 @@ class LoadMachine:
             case Action.BEGIN_UPDATES_IN_TURN:
                 self.line_handler.begin_updates_in_turn(load)
                 return []
-            case Action.RELEASE_TURN_UPDATES:
-                return self.line_handler.release_turn_updates(load)
+            case Action.SEND_UPDATES_IN_TURN:
+                return self.line_handler.send_updates_in_turn(load)
             case Action.FORGET:
                 self.loads.forget(load)
                 return []
@@ -442,7 +442,7 @@ class LoadMachine:
         ):
             return self._apply_event(previous, LoadEvent.MUST_END)
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
-        return self.line_handler.release_updates_of_session(previous.session_id)
+        return self.line_handler.send_waiting_updates(previous.session_id)
 
     def _end_carried_over(self, next_load: Load) -> list[Effect]:
         """The client has its answer to the next load: end the previous one if it was carried over."""
@@ -470,7 +470,7 @@ class LoadMachine:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:
-            effects += self.line_handler.release_turn_updates(opened_load)
+            effects += self.line_handler.send_updates_in_turn(opened_load)
             _add_unechoed(opened_load, prompt)
             if opened_load.state is LoadState.BEFORE_PROMPT:
                 self._handovers.keep_first_prompt(opened_load, prompt)

@@ -141,7 +141,7 @@ class Action(enum.Enum):
     )
     SETTLE = "record what is new, and send what waits unless the client has it"
     BEGIN_UPDATES_IN_TURN = "only a replay that still runs is past from now on"
-    RELEASE_TURN_UPDATES = "send and record the updates that wait in the turn"
+    SEND_UPDATES_IN_TURN = "send and record the updates that wait in the turn"
     FORGET = "the load is over"
 
 
@@ -306,10 +306,10 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.IN_FIRST_TURN: StateDefinition(
         transitions={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
-            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_TURN_UPDATES, Action.FORGET)),
-            LoadEvent.MUST_END: (LoadState.OVER, (Action.RELEASE_TURN_UPDATES, Action.FORGET)),
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.SEND_UPDATES_IN_TURN, Action.FORGET)),
+            LoadEvent.MUST_END: (LoadState.OVER, (Action.SEND_UPDATES_IN_TURN, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_TRANSITION,
-            LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.RELEASE_TURN_UPDATES, Action.FORGET)),
+            LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.SEND_UPDATES_IN_TURN, Action.FORGET)),
         },
     ),
     LoadState.OVER: StateDefinition(transitions={}),

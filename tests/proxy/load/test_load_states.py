@@ -129,7 +129,7 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
 def test_an_answered_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in STATES[state].transitions.items():
         if following is LoadState.OVER:
-            assert ({Action.SETTLE, Action.RELEASE_TURN_UPDATES}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
+            assert ({Action.SETTLE, Action.SEND_UPDATES_IN_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
 
 
 @pytest.mark.parametrize("first", FIRST)
