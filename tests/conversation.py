@@ -56,7 +56,7 @@ from acp_proxy.proxy.effects import (
     LookUpSession,
     RecordMessage,
     RecordNote,
-    RecordUpdates,
+    RecordUnparsedUpdates,
     RelayEffect,
     ReserveOutput,
     SetArchived,
@@ -419,20 +419,20 @@ class CoreConversation:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
-        passes = self.core.fast_path.try_pass_updates(data) if data.endswith(b"\n") else None
+        passes = self.core.fast_path.find_session_to_pass(data) if data.endswith(b"\n") else None
         if passes is not None:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
         if passes is not None:
             assert step.done == [Forward(Peer.CLIENT, data, may_precede_recording=True)]
-            assert step.kept == _kept(RecordUpdates(passes, data))
+            assert step.kept == _kept(RecordUnparsedUpdates(passes, data))
         return step
 
     def _check_parsed(self, session: str, data: bytes) -> None:
         """Parsed, these updates have the same effects as unparsed, and none on the state. ``may_precede_recording`` may
         differ: that is about time."""
         parsed = copy.deepcopy(self.core)
-        vars(parsed.fast_path)["try_pass_updates"] = lambda data: None
+        vars(parsed.fast_path)["find_session_to_pass"] = lambda data: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.split_lines(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(
@@ -442,7 +442,7 @@ class CoreConversation:
         )
         assert b"".join(forward.data for forward in forwards) == data
         entries = [effect for effect in effects if not isinstance(effect, Forward)]
-        assert entries == _kept(RecordUpdates(session, data))
+        assert entries == _kept(RecordUnparsedUpdates(session, data))
         assert _has_same_state(parsed, self.core, set())
 
     def _passed(self, sender: Peer, lines: list[bytes]) -> Step | None:
@@ -455,7 +455,7 @@ class CoreConversation:
             or bool(self.core._load_machine.loads if sender is Peer.AGENT else self.core.waiting_messages)
         )
         decided = None if must_be_decided else copy.deepcopy(self.core)  # a copy costs more than all else
-        if not (data.endswith(b"\n") and self.core.fast_path.try_pass_simple_lines(data, sender)):
+        if not (data.endswith(b"\n") and self.core.fast_path.admit_simple_lines(data, sender)):
             return None
         assert decided is not None, "what must be decided has passed"
         undecided, self.core = self.core, decided
@@ -712,7 +712,7 @@ def _is_rest(raw: bytes, line: bytes) -> bool:
 
 def _kept(effect: TranscriptEffect) -> list[TranscriptEffect]:
     """Updates that pass unread are recorded like all others: one entry for each line."""
-    if not isinstance(effect, RecordUpdates):
+    if not isinstance(effect, RecordUnparsedUpdates):
         return [effect]
     assert effect.data.endswith(b"\n")
     return [RecordMessage(effect.session_id, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
@@ -768,7 +768,7 @@ class _Rules:
                     assert session in self._begun, f"{session} has no transcript yet"
                     self._deleted.discard(session)
                     against_a_delete.discard(session)
-                case RecordMessage(session) | RecordUpdates(session) | RecordNote(session) | EndTurn(session):
+                case RecordMessage(session) | RecordUnparsedUpdates(session) | RecordNote(session) | EndTurn(session):
                     assert session in self._begun, f"{session} has no transcript yet"
                     if session in self._deleted:
                         against_a_delete.add(session)

@@ -6,7 +6,8 @@ users, under "Whose replay you see".
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result. What is known of it before the past is chosen is in ``Load.planned_decision``,
-  which says what may still change it.
+  which says what may still change it. ``ChooseAndShowPast`` takes that to the thread, ``PastChosen`` brings back the
+  decision that holds.
 """
 
 import enum
@@ -42,7 +43,7 @@ class Rule(enum.Enum):
     # comparison has ended meanwhile.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
-    NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")
+    NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # if what is sent is held, else PASSES
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
@@ -67,6 +68,11 @@ class Decision(Struct, frozen=True):
 
     whose_past: WhosePast
     rule: Rule
+
+    @property
+    def hides_replay(self) -> bool:
+        """Whether the client does not see the agent's replay."""
+        return self.whose_past is not WhosePast.AGENT
 
 
 def list_reasons(number: object) -> list[str]:

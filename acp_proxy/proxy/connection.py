@@ -17,7 +17,7 @@ from acp_proxy.proxy.effects import (
     Forward,
     LookUpSession,
     RecordGap,
-    RecordUpdates,
+    RecordUnparsedUpdates,
     Warn,
     WriteToStderr,
 )
@@ -262,7 +262,7 @@ class Connection:
 
     def _handle_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        # First of all, so that nothing reads such a title.
+        # Before anything reads them: titles that the agent has made of a handover record.
         if self._session_tracker.is_recording and any(HANDOVER_RECORD_BYTES in line for line in lines):
             lines = [
                 remaining for line in lines if (remaining := handover_lines.without_handover_title(line)) is not None
@@ -270,13 +270,16 @@ class Connection:
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1
-            session_id = self.fast_path.try_pass_updates(line)
+            session_id = self.fast_path.find_session_to_pass(line)
             if session_id is not None:  # one write for several
                 first = next_index - 1
-                while next_index < count and self.fast_path.try_pass_updates(lines[next_index]) == session_id:
+                while next_index < count and self.fast_path.find_session_to_pass(lines[next_index]) == session_id:
                     next_index += 1
                 data = b"".join(lines[first:next_index])
-                effects += [Forward(Peer.CLIENT, data, may_precede_recording=True), RecordUpdates(session_id, data)]
+                effects += [
+                    Forward(Peer.CLIENT, data, may_precede_recording=True),
+                    RecordUnparsedUpdates(session_id, data),
+                ]
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_from_agent(line, jsonrpc.read_message(line))

@@ -71,7 +71,7 @@ class RecordMessage(TranscriptEffectBase, frozen=True):
     answered_method: str | None = None
 
 
-class RecordUpdates(TranscriptEffectBase, frozen=True):
+class RecordUnparsedUpdates(TranscriptEffectBase, frozen=True):
     """Whole lines of updates from the agent, not parsed."""
 
     session_id: str
@@ -361,7 +361,7 @@ TranscriptEffect = (
     | BeginTranscript
     | BeginTurn
     | RecordMessage
-    | RecordUpdates
+    | RecordUnparsedUpdates
     | RecordGap
     | RecordNote
     | EndTurn

@@ -18,7 +18,7 @@ _UPDATE_END = b"}}}\n"
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
 _READ_TWICE_LIMIT = 1024 * 1024
-"""Bytes. ``try_pass_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much
+"""Bytes. ``admit_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much
 for a longer one."""
 _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
@@ -32,8 +32,10 @@ _POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 
 
 class FastPath:
-    """Says which lines pass without a decision; the relay then sends them. Saying so changes the connection's state: a
-    request that passes is open from then on, and a response that passes closes one."""
+    """Says which lines pass without a decision; whoever asks then sends and records them.
+
+    The connection's state changes with that: a request that passes is open from then on, and a response that passes
+    closes one."""
 
     def __init__(
         self,
@@ -64,9 +66,9 @@ class FastPath:
         self._may_pass = False
         """Whether its updates without these bytes pass unparsed. False also if that is not known."""
 
-    def try_pass_updates(self, data: bytes) -> str | None:
-        """Decide whether whole lines of the agent may pass unparsed. Returns the session whose updates they all are,
-        into whose transcript they then go; None: something else, or it must be parsed.
+    def find_session_to_pass(self, data: bytes) -> str | None:
+        """The session whose updates these whole lines of the agent all are, if they may pass unparsed, into its
+        transcript too; None: something else, or it must be parsed.
 
         The session that they begin with counts as updated last, whatever comes out.
         """
@@ -87,9 +89,9 @@ class FastPath:
                 return None
         return self._session_id
 
-    def try_pass_simple_lines(self, data: bytes, peer: Peer) -> bool:
-        """Let whole lines of ``peer`` pass undecided, if they may, and open or close the request that one opens or
-        closes. Returns whether they may; if not, nothing has changed.
+    def admit_simple_lines(self, data: bytes, peer: Peer) -> bool:
+        """Whether whole lines of ``peer`` may pass undecided. If so, this opens or closes the request that one opens or
+        closes; if not, nothing has changed.
 
         They may if they mean nothing here, or that is all that follows from them. Several at once may only if none
         means anything, since each may depend on the one before.

@@ -12,7 +12,7 @@ from acp_proxy.proxy.effects import (
     RecordGap,
     RecordMessage,
     RecordNote,
-    RecordUpdates,
+    RecordUnparsedUpdates,
     SetProtocolVersion,
     TranscriptEffect,
     TranscriptEffectBase,
@@ -76,7 +76,7 @@ def _measure(effect: TranscriptEffect) -> int:
     match effect:
         case RecordMessage(raw=raw):
             return len(raw)
-        case RecordUpdates(data=data):
+        case RecordUnparsedUpdates(data=data):
             return len(data)
         case RecordNote(note=note):
             return len(jsonrpc.dump(note))

@@ -13,7 +13,8 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
-from acp_proxy.recording.transcript_files import RecordedSession, TranscriptFiles
+from acp_proxy.recording.recorded_session import RecordedSession
+from acp_proxy.recording.transcript_files import TranscriptFiles
 from acp_proxy.recording.writer_jobs import Heartbeat
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format

@@ -30,7 +30,7 @@ from acp_proxy.proxy.effects import (
     RecordGap,
     RecordMessage,
     RecordNote,
-    RecordUpdates,
+    RecordUnparsedUpdates,
     SetProtocolVersion,
     TranscriptEffect,
 )
@@ -59,7 +59,7 @@ more than it saves. What then has more bytes ends the write."""
 _NAME_LENGTH = 500
 """The most characters of a name or version."""
 
-_ENTRY_EFFECTS = (RecordMessage, RecordUpdates, RecordNote)
+_ENTRY_EFFECTS = (RecordMessage, RecordUnparsedUpdates, RecordNote)
 _OtherEffect = (
     IdentifyAgent
     | SetProtocolVersion
@@ -331,7 +331,7 @@ class Recorder:
             with self._catch_bug():
                 self._write_batch(batch)
         with self._catch_bug():
-            self._files.retry_gaps()
+            self._files.try_note_gaps()
         self._done_count += count
         self._heartbeat.beat()
 
@@ -358,7 +358,7 @@ class Recorder:
             first_stamp = first_stamp if parts else stamp
             match effect:
                 case RecordMessage() if self._sessions.is_duplicate_import(session_id):
-                    pass  # no ``RecordUpdates`` come then: while a load awaits its answer, no update passes unparsed
+                    pass  # none come unparsed then: while a load awaits its answer, no update passes so
                 case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_embeddable(raw)
                     parts += file_format.encode_message_parts(
@@ -370,7 +370,7 @@ class Recorder:
                         is_plain=is_plain,
                         protocol_version=self._protocol_version,
                     )
-                case RecordUpdates(_, data):
+                case RecordUnparsedUpdates(_, data):
                     if len(data) < _WRITE_NOW_BYTES and batch and batch[0][0] < seconds + 0.001:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)
@@ -440,7 +440,7 @@ def _take_updates(batch: deque[TimedEffect], session_id: str, seconds: float) ->
     end_seconds = (int(seconds * 1000) + 1) / 1000
     while batch and batch[0][0] < end_seconds:
         effect = batch[0][1]
-        if not isinstance(effect, RecordUpdates) or effect.session_id != session_id:
+        if not isinstance(effect, RecordUnparsedUpdates) or effect.session_id != session_id:
             break
         updates.append(effect.data)
         batch.popleft()
@@ -450,7 +450,7 @@ def _take_updates(batch: deque[TimedEffect], session_id: str, seconds: float) ->
 def _measure(effect: TranscriptEffect) -> int:
     """Approximate memory of an effect, in bytes."""
     match effect:
-        case RecordUpdates(data=data):
+        case RecordUnparsedUpdates(data=data):
             return len(data) + _ENTRY_OVERHEAD
         case RecordMessage(raw=raw):
             return len(raw) + _ENTRY_OVERHEAD

@@ -19,54 +19,20 @@ from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
+from acp_proxy.recording.recorded_session import RecordedSession
 from acp_proxy.recording.writer_jobs import Heartbeat
 from acp_proxy.store import delete, fork, open_session
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
-from acp_proxy.transcript.file_format import Header, NoteType, Parts
+from acp_proxy.transcript.file_format import NoteType, Parts
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.rewinds import Point
 
 _OPEN_FILE_LIMIT = 64
 _RETRY_SECONDS = 1.0
 """How long a session stays suspended at least: what is written next after that tries again. A short fault of the store
 then costs few entries, and a long one little time."""
-
-
-class RecordedSession(Struct):
-    """What the writer knows of a recorded session, and of its file."""
-
-    agent_folder: str
-    """Its folder; empty until the store can say."""
-    header: Header
-    is_new: bool
-    """The agent has just created it."""
-    parent_id: str | None = None
-    """The session that it is a fork of."""
-    fork_point: Point | None = None
-    """Where the fork was made, unless at the end."""
-    size_to_copy: int | None = None
-    """How many bytes to copy of the parent's transcript."""
-    was_created: bool = False
-    """Its file existed once."""
-    file_identity: bytes = b""
-    """That of its file, if that existed."""
-    file_is_deleted: bool = False
-    """Its file was deleted, by this process or another one, and it was not prompted since."""
-    must_lift_delete: bool = False
-    """It was prompted since it was deleted, and its delete could not be lifted yet."""
-    appender: TranscriptAppender | None = None
-    """None if the file is not open."""
-    is_in_turn: bool = False
-    """It was prompted, and no ``EndTurn`` has come since."""
-    mark_path: str = ""
-    """The path of its last mark for the index, if it was marked between turns."""
-    is_duplicate_import: bool = False
-    """Another process has imported it, so it has what comes before the next note."""
-    recording_failed: bool = False
-    """Recording it has failed before."""
 
 
 class Gap(Struct):
@@ -213,9 +179,9 @@ class TranscriptFiles:
             self._append_gap_note(session, first_stamp)
         return self.open_appender(session)
 
-    def retry_gaps(self) -> None:
-        """Try to record the sessions again of which a gap is not noted, beginning with that note: perhaps nothing
-        else is ever appended to these transcripts. Not forgotten ones, whose gap is noted once they are begun again."""
+    def try_note_gaps(self) -> None:
+        """Append the notes of all gaps, as far as their sessions are not suspended: perhaps nothing else is ever
+        appended to these transcripts. Not of forgotten ones, whose gap is noted once they are begun again."""
         for session_id in list(self._unnoted_gaps):
             self._heartbeat.beat()
             session = self._sessions.get(session_id)

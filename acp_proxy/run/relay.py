@@ -37,7 +37,7 @@ from acp_proxy.proxy.effects import (
     Forward,
     ListSessions,
     LookUpSession,
-    RecordUpdates,
+    RecordUnparsedUpdates,
     RelayEffect,
     ReserveOutput,
     SetArchived,
@@ -205,7 +205,7 @@ class Relay:
     def try_pass_to_agent(self, data: bytes) -> bool:
         """Forward a client's lines (``data``) if nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
-            if not self._try_pass_simple_lines(Peer.CLIENT, data):
+            if not self._admit_simple_lines(Peer.CLIENT, data):
                 return False
         self._agent_output.write(data)
         self.note_activity()
@@ -216,24 +216,24 @@ class Relay:
         updates; returns whether it did."""
         with self._deciding_lock:
             try:
-                session_id = self._connection.fast_path.try_pass_updates(data)
+                session_id = self._connection.fast_path.find_session_to_pass(data)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
             if session_id is None:
-                if not self._try_pass_simple_lines(Peer.AGENT, data):
+                if not self._admit_simple_lines(Peer.AGENT, data):
                     return False
             elif self._recorder is not None:
-                self._recorder.add(RecordUpdates(session_id, data))
+                self._recorder.add(RecordUnparsedUpdates(session_id, data))
         self._client_output.write(data)
         if session_id is not None:
             self.record_soon()
         self.note_activity()
         return True
 
-    def _try_pass_simple_lines(self, peer: Peer, data: bytes) -> bool:
+    def _admit_simple_lines(self, peer: Peer, data: bytes) -> bool:
         try:
-            return self._connection.fast_path.try_pass_simple_lines(data, peer)
+            return self._connection.fast_path.admit_simple_lines(data, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn_of_bug(bug)
             return False

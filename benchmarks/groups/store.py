@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordUpdates
+from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordUnparsedUpdates
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store import delete
 from acp_proxy.store.compress import CompressionOptions
@@ -81,7 +81,7 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
         recorder.wait_until_recorded()
         began = time.perf_counter()
         for _ in range(batches):
-            recorder.add(RecordUpdates("one", data))
+            recorder.add(RecordUnparsedUpdates("one", data))
             recorder.record_soon()  # as the relay does after updates
         recorder.wait_until_recorded()
         spent = time.perf_counter() - began

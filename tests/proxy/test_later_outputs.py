@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import RecordMessage, RecordNote, RecordUpdates, TranscriptEffect
+from acp_proxy.proxy.effects import RecordMessage, RecordNote, RecordUnparsedUpdates, TranscriptEffect
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript_replay.replayer import Mode, Replayer
@@ -47,7 +47,7 @@ def recorded_entries(kept: Iterable[TranscriptEffect]) -> list[Entry]:
         match effect:
             case RecordMessage(_, peer, raw, of):
                 lines.append(file_format.encode_message("", RUN, peer, raw, of))
-            case RecordUpdates(_, data):
+            case RecordUnparsedUpdates(_, data):
                 lines += [file_format.encode_message("", RUN, Peer.AGENT, raw) for raw in data.splitlines()]
             case RecordNote(_, note):
                 lines.append(file_format.encode_note("", RUN, note))

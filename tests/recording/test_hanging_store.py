@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordGap, RecordUpdates
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordGap, RecordUnparsedUpdates
 from acp_proxy.recording import recorder, writer_jobs
 from acp_proxy.recording.recorder import WAITING_BYTES
 from acp_proxy.recording.writer_jobs import Heartbeat, Stalled
@@ -93,8 +93,12 @@ def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(
 
 
 def test_beyond_the_limit_only_sessions_and_turns_are_kept_and_losses_are_marked() -> None:
-    begin, turn, words = BeginTranscript("new", "/project", [], "recorded"), BeginTurn("s"), RecordUpdates("s", b"x\n")
-    waiting = (words, turn, words, begin, RecordUpdates("new", b"first\n"), EndTurn("s"), words)
+    begin, turn, words = (
+        BeginTranscript("new", "/project", [], "recorded"),
+        BeginTurn("s"),
+        RecordUnparsedUpdates("s", b"x\n"),
+    )
+    waiting = (words, turn, words, begin, RecordUnparsedUpdates("new", b"first\n"), EndTurn("s"), words)
     left = recorder._replace_entries_with_gaps(deque((1.0, effect) for effect in waiting))
     assert [effect for _, effect in left] == [
         *(RecordGap("s", "ETIMEDOUT"), turn, begin, RecordGap("new", "ETIMEDOUT"), EndTurn("s"))

@@ -21,7 +21,7 @@ from acp_proxy.proxy.effects import (
     IdentifyAgent,
     IndexSession,
     RecordNote,
-    RecordUpdates,
+    RecordUnparsedUpdates,
 )
 from acp_proxy.recording.recorder import TimedEffect
 from acp_proxy.sessions import soft_deleted
@@ -75,7 +75,7 @@ def test_an_imported_session_is_marked_for_the_index_without_a_prompt(recording:
     assert [path.name for path in recording.store.root.glob("unindexed/*/*")] == [recording.path().stem]
     assert [(row.session_id, row.prompt_count) for row in CommandStore(recording.store.root).list_all()] == [("s", 1)]
     recording.begin("other")
-    recording.write(RecordUpdates("other", update_line("hi", "other") + b"\n"))
+    recording.write(RecordUnparsedUpdates("other", update_line("hi", "other") + b"\n"))
     assert [row.session_id for row in CommandStore(recording.store.root).list_all()] == ["s"]
 
 

@@ -16,7 +16,7 @@ from acp_proxy.proxy.effects import (
     RecordGap,
     RecordMessage,
     RecordNote,
-    RecordUpdates,
+    RecordUnparsedUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.transcript_files import TranscriptFiles
@@ -83,14 +83,14 @@ def test_a_bug_in_noting_a_gap_is_warned_of_once_and_the_writer_goes_on(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording.begin()
-    retry_gaps, bugs = TranscriptFiles.retry_gaps, [RuntimeError("a bug")] * 3
+    try_note_gaps, bugs = TranscriptFiles.try_note_gaps, [RuntimeError("a bug")] * 3
 
     def stumble(files: TranscriptFiles) -> None:
         if bugs:
             raise bugs.pop()
-        retry_gaps(files)
+        try_note_gaps(files)
 
-    monkeypatch.setattr(TranscriptFiles, "retry_gaps", stumble)
+    monkeypatch.setattr(TranscriptFiles, "try_note_gaps", stumble)
     recording.write(RecordGap("s", "EIO"))
     assert recording.warnings == ["internal error, something was not recorded: RuntimeError: a bug"]
     bugs.clear()
@@ -100,7 +100,9 @@ def test_a_bug_in_noting_a_gap_is_warned_of_once_and_the_writer_goes_on(
 
 def test_unread_updates_are_kept_line_by_line(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(RecordUpdates("s", update_line("1") + b"\n" + update_line("2") + b"\n"), chunk_to_record("3"))
+    recording.write(
+        RecordUnparsedUpdates("s", update_line("1") + b"\n" + update_line("2") + b"\n"), chunk_to_record("3")
+    )
     assert recording.read_texts_and_notes() == ["1", "2", "3"]
 
 
@@ -138,8 +140,8 @@ def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_re
 def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(recording: RecorderHarness) -> None:
     title = {"sessionUpdate": "session_info_update", "title": "Renamed by the agent"}
     info = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": title}}).encode()
-    late = RecordUpdates("s", update_line("late") + b"\n"), RecordMessage("s", Peer.AGENT, info)
-    long = RecordUpdates("s", update_line("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
+    late = RecordUnparsedUpdates("s", update_line("late") + b"\n"), RecordMessage("s", Peer.AGENT, info)
+    long = RecordUnparsedUpdates("s", update_line("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
     answer = RecordMessage("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
     recording.begin()
     recording.write(*make_prompt_effects("hello"), answer, EndTurn("s"))
@@ -160,7 +162,7 @@ def test_updates_of_a_turn_are_written_without_another_mark(recording: RecorderH
     recording.write(*make_prompt_effects("hello"))
     [mark] = recording.store.root.glob("unindexed/*/*")
     mark.unlink()
-    recording.write(RecordUpdates("s", update_line("1") + b"\n"), chunk_to_record("2"))
+    recording.write(RecordUnparsedUpdates("s", update_line("1") + b"\n"), chunk_to_record("2"))
     assert list(recording.store.root.glob("unindexed/*/*")) == []
 
 
@@ -227,7 +229,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(recording:
             chunk_to_record("a"),
             RecordNote("s", {"type": "closed"}),
         ),
-        RecordUpdates("s", update_line("b") + b"\n" + update_line("c") + b"\n"),
+        RecordUnparsedUpdates("s", update_line("b") + b"\n" + update_line("c") + b"\n"),
         *(*make_prompt_effects("d"), RecordMessage("s", Peer.AGENT, b"{}", "session/prompt")),
     ):
         recorder.add(effect)

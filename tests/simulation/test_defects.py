@@ -24,7 +24,7 @@ from acp_proxy.comparison.updates_in_turn import SortedLine, UpdatesInTurn
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.lists import list_lines
-from acp_proxy.proxy.load.load import ComparedReplay
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.run import past_thread
 from acp_proxy.run.past_thread import PastThread
 from acp_proxy.transcript import file_format, salvage

@@ -19,7 +19,7 @@ from acp_proxy.proxy.effects import (
     IdentifyAgent,
     RecordMessage,
     RecordNote,
-    RecordUpdates,
+    RecordUnparsedUpdates,
     TranscriptEffect,
 )
 from acp_proxy.recording.recorder import Recorder
@@ -219,7 +219,9 @@ def _write_message(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Wr
         before, secret = (json.dumps(each.decode())[1:-1].encode() for each in (before, secret))
         raw = json.dumps(raw.decode())[1:-1].encode()
     start = line.index(raw) + len(before)
-    effect = RecordUpdates(SESSION, before + secret + after + b"\n") if is_plain and peer is Peer.AGENT else None
+    effect = (
+        RecordUnparsedUpdates(SESSION, before + secret + after + b"\n") if is_plain and peer is Peer.AGENT else None
+    )
     return Written(effect or RecordMessage(SESSION, peer, _read_raw(line)), line, start, start + len(secret))
 
 

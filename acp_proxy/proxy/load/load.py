@@ -12,8 +12,10 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
 ``Continuations`` changes nothing of a load; it only names the event that the answer to a new session is. The table has
 all changes of state, with one exception: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many
 and it holds no lines back, and one whose request id the client uses again. Such a load never reaches ``OVER``. Some
-things are done without an event, since the state stays: what begins a load, what settles it before the next one, and
-what stops its past when the session is deleted.
+things are done without an event, since the state stays: what begins a load, asking the agent again with an earlier
+id when it refuses (``LoadMachine.take_retry_id``), keeping what was compared late
+(``LoadMachine.handle_unsettled_compared``), what settles a load before the next one, and what stops its past when the
+session is deleted.
 
 What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
 it is, and what else has happened to it.
@@ -21,90 +23,14 @@ it is, and what else has happened to it.
 ``load_plan`` decides before how a load is served, and ``load_registry`` finds it.
 """
 
-from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.late_updates import LateUpdates
-from acp_proxy.comparison.repeated_replays import drop_repetition
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
-from acp_proxy.comparison.whose_past import Rule, WhosePast, make_decision
+from acp_proxy.comparison.whose_past import Rule, make_decision
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.line_buffers import LoadLines
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import STATES, LoadState
-
-
-class ComparedReplay:
-    """What the agent has sent for a load, once it is compared with the transcript: its replay, and what comes after
-    that.
-
-    The transcript may grow after the comparison, since another window may have loaded the session too. So what is new
-    is compared once more with what was appended, before it is recorded (``begin_recheck``).
-    """
-
-    def __init__(
-        self,
-        comparison: Comparison,
-        size: int,
-        late_updates: LateUpdates,
-        *,
-        turn_may_run_elsewhere: bool | None,
-        needs_recheck: bool,
-    ) -> None:
-        """``size``: that of the transcript when it was compared. ``turn_may_run_elsewhere``: as for
-        ``Comparison.find_new``."""
-        self.comparison = comparison
-        self.transcript_size = size
-        self.late_updates = late_updates
-        """What the agent sends between its answer and the next prompt."""
-        self.updates_in_turn: UpdatesInTurn | None = None
-        """What the agent sends in a turn after the load, or during it, if one has begun."""
-        self.needs_recheck = needs_recheck
-        """Whether what is new must be compared with what was appended since ``transcript_size`` before it is recorded.
-        ``LoadMachine`` sets it too, if time passes before that."""
-        self._turn_may_run_elsewhere = turn_may_run_elsewhere
-        self._rechecked_lines: frozenset[bytes] = frozenset()
-        """The new lines that were, or are, compared with what was appended."""
-        self._recorded_elsewhere: frozenset[bytes] = frozenset()
-        """Those of them that were appended."""
-
-    @property
-    def new_message_ids(self) -> dict[tuple[str, bytes], str]:
-        """The ids of the user's messages in the agent's replay, by ``Entry.request_key``, that the transcript
-        does not note."""
-        noted_ids = self.comparison.text.message_ids
-        return {key: id for key, id in self.comparison.message_ids.items() if noted_ids.get(key) != id}
-
-    def add_late_update(self, line: bytes, update: object) -> list[bytes]:
-        """Take an update from between the answer and the next prompt; returns the lines to send now."""
-        self.needs_recheck = True
-        return self.late_updates.add(line, update)
-
-    def begin_updates_in_turn(self, *, hides_replay: bool, awaits_replay: bool = False) -> None:
-        """The client has prompted. ``hides_replay``, ``awaits_replay``: of the load."""
-        if self.updates_in_turn is None:
-            self.updates_in_turn = UpdatesInTurn(
-                self.comparison, hides_replay=hides_replay, awaits_replay=awaits_replay
-            )
-
-    def find_new(self) -> list[bytes]:
-        """The lines that the transcript lacks, without a message that is still coming."""
-        lines = self.comparison.find_new(turn_may_run_elsewhere=self._turn_may_run_elsewhere)
-        lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
-        return [line for line in lines if line not in self._recorded_elsewhere]
-
-    def begin_recheck(self) -> list[bytes]:
-        """End the message that is coming. Returns the new lines, which must be compared with what was appended."""
-        self.comparison.end_message()
-        lines = self.find_new()
-        self.needs_recheck, self._rechecked_lines = bool(lines), frozenset(lines)
-        return lines
-
-    def end_recheck(self, appended: Comparison | None) -> None:
-        """What ``begin_recheck`` returned was compared with what was appended; None: that could not be read."""
-        self.needs_recheck = False
-        if appended is not None and not appended.is_too_costly and not appended.text.is_empty:
-            appended.end_message()
-            self._recorded_elsewhere |= self._rechecked_lines.difference(*appended.split_tail())
 
 
 def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState:
@@ -169,9 +95,9 @@ class Load:
         self.planned_decision = (
             make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
         )
-        """The decision that is to come whatever is compared; None: ``choose_past`` decides. From the plan, or
-        ``OPEN_NEW_SESSION``. Another one is made if what is held must pass, the client cancels, there is no transcript,
-        or no thread can start to read it."""
+        """The decision that is to come, which no comparison changes; None: ``choose_past`` decides. From the plan, or
+        ``OPEN_NEW_SESSION``. Only this overrides it: what is held must pass, the client cancels, there is no
+        transcript, or no thread can start to read it."""
         self.decision = self.planned_decision if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet. From the plan, if the load passes at once; from
         ``START_PASSING``, ``DECIDE_AS_PLANNED`` or ``ANSWER_CANCELLED``; from ``CHOOSE_AND_SHOW_PAST`` without a
@@ -211,19 +137,7 @@ class Load:
         if the replay passes after all, it must not lack a part."""
         if self.decision is None:
             return not self.plan.client_wants_past
-        return self.decision.whose_past is not WhosePast.AGENT
-
-    @property
-    def may_pass_held_replay(self) -> bool:
-        """Whether what is held of the agent's replay may still pass before the agent's answer. Not once it is decided
-        before that, since too much came: a part of it was dropped then."""
-        return self.decision is None
-
-    @property
-    def plans_to_hide_replay(self) -> bool:
-        """Whether, whatever is compared, the client will not see what is held of the agent's replay."""
-        planned = self.planned_decision
-        return planned is not None and planned.whose_past is not WhosePast.AGENT
+        return self.decision.hides_replay
 
     @property
     def needs_comparison(self) -> bool:
@@ -232,7 +146,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.lines.uncompared) or (self.plan.agent_method == acp.LOAD and self.planned_decision is None)
+        return bool(self.lines.replay) or (self.plan.agent_method == acp.LOAD and self.planned_decision is None)
 
     @property
     def agent_may_replay(self) -> bool:

@@ -68,7 +68,7 @@ class LoadLineHandler:
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY:
-                load.lines.uncompared.add(ReplayLine(line, load.lines.other_replays.agent_answered_other_load))
+                load.lines.replay.add(ReplayLine(line, load.lines.other_replays.agent_answered_other_load))
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
@@ -116,7 +116,7 @@ class LoadLineHandler:
         load = self._loads.find_load_holding_lines(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.lines.uncompared and not load.hides_replay
+        passes = load.lines.replay and not load.hides_replay
         effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -133,7 +133,7 @@ class LoadLineHandler:
         agent's replay, that is dropped instead, and what waits beside it leaves if that is not enough."""
         if load.state is not LoadState.HOLDING_REPLAY or not self._limits.is_exceeded_by(load):
             return []
-        if load.plans_to_hide_replay:
+        if load.planned_decision is not None and load.planned_decision.hides_replay:
             effects = self._apply_event(load, LoadEvent.REPLAY_TOO_LARGE)
             return effects + (self.send_lines_waiting_for_answer(load) if self._limits.is_exceeded_by(load) else [])
         return self._apply_event(load, LoadEvent.CANNOT_WAIT)
@@ -143,11 +143,11 @@ class LoadLineHandler:
 
         ``is_after_an_answer``: it came after the agent's answer to this or another load of the session.
         """
-        if load.lines.uncompared.is_closed:
+        if load.lines.replay.is_closed:
             return
-        load.lines.uncompared.add(ReplayLine(line, is_after_an_answer))
+        load.lines.replay.add(ReplayLine(line, is_after_an_answer))
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
-            load.lines.uncompared.close()
+            load.lines.replay.close()
 
     def send_lines_waiting_for_answer(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
@@ -180,8 +180,8 @@ class LoadLineHandler:
         load = self._loads.find_opened(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return []
-        if load.lines.uncompared:
-            is_after_an_answer = load.lines.uncompared.items[-1].is_after_an_answer
+        if load.lines.replay:
+            is_after_an_answer = load.lines.replay.items[-1].is_after_an_answer
             is_recorded = load.compared_replay is None and load.imports_replay and not is_after_an_answer
             return [] if is_recorded else [_ask_to_compare(load)]
         if load.compared_replay is None or not load.compared_replay.needs_recheck:
@@ -282,4 +282,4 @@ def send_lines(lines: list[bytes]) -> list[Effect]:
 
 def _ask_to_compare(load: Load) -> Effect:
     """Have ``run/`` compare what the agent sent with the transcript."""
-    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.uncompared.items))
+    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.replay.items))

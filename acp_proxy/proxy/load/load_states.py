@@ -35,7 +35,8 @@ last one also ends other opened loads, if there are too many, or if they are of 
 
 Some events come only under conditions: ``PROMPTED`` to a load that holds lines (``LoadMachine.handle_prompt``),
 ``CANNOT_WAIT`` for a request (``LoadLineHandler.send_agents_request``), and ``SESSION_UNKNOWN`` instead of ``REFUSED``
-(``Continuations.needs_new_session``).
+(``Continuations.needs_new_session``). None comes for an agent's error if the agent is asked again with an earlier id
+(``LoadStarter.retry_with_earlier_id``).
 
 What becomes of an update of the conversation in each state is in ``LoadLineHandler.handle_update``. In a turn, the
 state hardly matters: ``LoadLineHandler._handle_update_in_turn``.
@@ -123,7 +124,7 @@ class Action(enum.Enum):
     START_PASSING = (
         "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
     )
-    DECIDE_AS_PLANNED = "decide as planned"
+    DECIDE_AS_PLANNED = "decide as planned, which is final from here on: a part of the replay was dropped"
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"

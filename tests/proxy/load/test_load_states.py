@@ -10,7 +10,8 @@ import pytest
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load import load_states
-from acp_proxy.proxy.load.load import ComparedReplay, Load
+from acp_proxy.proxy.load.compared_replay import ComparedReplay
+from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import (

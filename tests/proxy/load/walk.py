@@ -34,7 +34,7 @@ from acp_proxy.proxy.effects import (
     LookUpSession,
     RecordMessage,
     RecordNote,
-    RecordUpdates,
+    RecordUnparsedUpdates,
     RelayEffect,
     ReserveOutput,
     StopShowingPast,
@@ -441,7 +441,7 @@ def _recorded(effect: TranscriptEffect) -> str:
             return "end turn"
         case RecordMessage(_, peer, raw):
             return f"record {peer.name.lower()} {_line(raw)}"
-        case RecordUpdates(_, data):
+        case RecordUnparsedUpdates(_, data):
             return f"record {_lines(data)}"
         case RecordNote(_, note):
             return f"note {' '.join(f'{value}' for value in note.values() if value not in (None, []))}"
