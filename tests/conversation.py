@@ -419,7 +419,7 @@ class CoreConversation:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
-        passes = self.core.fast_path.find_session_to_pass(data) if data.endswith(b"\n") else None
+        passes = self.core.fast_path.admit_updates(data) if data.endswith(b"\n") else None
         if passes is not None:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
@@ -432,7 +432,7 @@ class CoreConversation:
         """Parsed, these updates have the same effects as unparsed, and none on the state. ``may_precede_recording`` may
         differ: that is about time."""
         parsed = copy.deepcopy(self.core)
-        vars(parsed.fast_path)["find_session_to_pass"] = lambda data: None
+        vars(parsed.fast_path)["admit_updates"] = lambda data: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.split_lines(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(

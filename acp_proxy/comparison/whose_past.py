@@ -90,20 +90,25 @@ def make_decision(rule: Rule, *, client_wants_past: bool) -> Decision:
 
 
 def choose_past(
-    comparison: Comparison | None, *, comparison_failed: bool = False, is_open_elsewhere: bool | None = None
+    comparison: Comparison | None,
+    *,
+    planned: Decision | None = None,
+    comparison_failed: bool = False,
+    is_open_elsewhere: bool | None = None,
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Called if there is no planned decision. Also if the planned one is the transcript and no thread can start to read
-    that (``LoadPerformer.give_up_past``). If reading fails later, the planned decision stays, since a part may have
-    been sent.
+    If none is planned, the client wants the past: for one that does not, the plan has a rule by which it gets nothing.
 
-    The client always wants the past here: if it does not, ``LoadPlan`` has a rule by which it gets nothing.
-
-    ``comparison``: of the agent's replay, whose last message was ended; None if the agent has resumed the session and
-    replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the transcript could not be read, or the
-    comparison was given up. ``is_open_elsewhere``: another process has the transcript open to append; None: not known.
+    ``planned``: the decision of the plan, which no comparison changes, and no failure to read either, since a part of
+    the transcript may have been sent. None also if it is the transcript, and no thread can start to read that
+    (``LoadPerformer.give_up_past``). ``comparison``: of the agent's replay, whose last message was ended; None if the
+    agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the
+    transcript could not be read, or the comparison was given up. ``is_open_elsewhere``: another process has the
+    transcript open to append; None: not known.
     """
+    if planned is not None:
+        return planned
     if comparison_failed:
         rule = Rule.UNREADABLE
     elif comparison is None:

@@ -270,10 +270,10 @@ class Connection:
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1
-            session_id = self.fast_path.find_session_to_pass(line)
+            session_id = self.fast_path.admit_updates(line)
             if session_id is not None:  # one write for several
                 first = next_index - 1
-                while next_index < count and self.fast_path.find_session_to_pass(lines[next_index]) == session_id:
+                while next_index < count and self.fast_path.admit_updates(lines[next_index]) == session_id:
                     next_index += 1
                 data = b"".join(lines[first:next_index])
                 effects += [
@@ -322,7 +322,7 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._line_handler.send_waiting_updates(session_id),
+                    *self._line_handler.send_undecided_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_agents_request(session_id, line)
@@ -337,7 +337,7 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._line_handler.send_waiting_updates(session_id),
+                    *self._line_handler.send_undecided_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._line_handler.send_in_order(session_id, line)

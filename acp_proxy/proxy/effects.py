@@ -1,9 +1,9 @@
 """What ``proxy/`` asks ``run/`` to do.
 
 Of the effects that ``Connection`` returns, those for the transcript (``TranscriptEffectBase``) keep their order among
-themselves, and so do all others. The former go to the recorder at once. A pump performs the latter once all of the same
-decision are written, those that stand behind them too; only a ``Forward`` with ``may_precede_recording`` may leave
-before.
+themselves, and so do all others. Those for the transcript go to the recorder at once. A pump performs any other effect
+only when all effects for the transcript of the same decision are written, also those that come later in the list. The
+exception is a ``Forward`` with ``may_precede_recording``.
 """
 
 from collections.abc import Mapping

@@ -66,7 +66,7 @@ class FastPath:
         self._may_pass = False
         """Whether its updates without these bytes pass unparsed. False also if that is not known."""
 
-    def find_session_to_pass(self, data: bytes) -> str | None:
+    def admit_updates(self, data: bytes) -> str | None:
         """The session whose updates these whole lines of the agent all are, if they may pass unparsed, into its
         transcript too; None: something else, or it must be parsed.
 

@@ -358,7 +358,7 @@ class Recorder:
             first_stamp = first_stamp if parts else stamp
             match effect:
                 case RecordMessage() if self._sessions.is_duplicate_import(session_id):
-                    pass  # none come unparsed then: while a load awaits its answer, no update passes so
+                    pass  # the other import has it. The note that ends this one comes in the same list, before all else
                 case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_embeddable(raw)
                     parts += file_format.encode_message_parts(

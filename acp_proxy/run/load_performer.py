@@ -131,9 +131,10 @@ class LoadPerformer:
             f"the recorded history of a session is not shown{record}: no thread could start. "
             "Load the session again when fewer processes run, or raise their limit (ulimit -u)"
         )
-        decision = effect.planned_decision
-        if decision is None or decision.whose_past is WhosePast.TRANSCRIPT:
-            decision = choose_past(None, comparison_failed=True)
+        planned = effect.planned_decision
+        if planned is not None and planned.whose_past is WhosePast.TRANSCRIPT:
+            planned = None  # it cannot be shown
+        decision = choose_past(None, planned=planned, comparison_failed=True)
         return PastChosen(effect.request_id, decision, None, [])
 
     def stop_past_thread(self, request_id: RequestId) -> None:

@@ -102,7 +102,7 @@ class PastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = effect.planned_decision or choose_past(None, comparison_failed=True)
+        decision = choose_past(None, planned=effect.planned_decision, comparison_failed=True)
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -112,8 +112,9 @@ class PastThread:
             replayer = self._make_replayer(effect, comparison)
             if comparison is not None:
                 comparison.end_message()
-            decision = effect.planned_decision or choose_past(
+            decision = choose_past(
                 comparison,
+                planned=effect.planned_decision,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
             )
@@ -179,7 +180,7 @@ class PastThread:
                 comparison = self._compare()
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
-            with self._client_output.lock:
+            with self._client_output.lock:  # it is over now, since no comparison was skipped
                 self._try_finish(replace(past_chosen, comparison=comparison, comparison_was_skipped=False))
         self._reader.close()
 

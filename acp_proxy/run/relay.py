@@ -216,7 +216,7 @@ class Relay:
         updates; returns whether it did."""
         with self._deciding_lock:
             try:
-                session_id = self._connection.fast_path.find_session_to_pass(data)
+                session_id = self._connection.fast_path.admit_updates(data)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False

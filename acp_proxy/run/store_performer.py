@@ -31,7 +31,8 @@ from acp_proxy.transcript.titles import mask_title
 
 
 class StorePerformer:
-    """Performs one connection's other effects that need the store."""
+    """Performs what one connection's effects change in the store: deletes, titles, archiving, aliases.
+    ``list_performer`` answers lists."""
 
     def __init__(self, recorder: Recorder, client_output: Output, warn: Callable[[str], None]) -> None:
         self._recorder = recorder

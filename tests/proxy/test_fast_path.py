@@ -48,9 +48,9 @@ def talking(*, records: bool = True) -> CoreConversation:
 
 def test_updates_of_the_last_updated_session_pass() -> None:
     talk = talking()
-    assert talk.core.fast_path.find_session_to_pass(SAID) == "s"
+    assert talk.core.fast_path.admit_updates(SAID) == "s"
     talk.client.say(notification("session/cancel", {"sessionId": "s"}))
-    assert talk.core.fast_path.find_session_to_pass(SAID) == "s"
+    assert talk.core.fast_path.admit_updates(SAID) == "s"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_updates_of_the_last_updated_session_pass() -> None:
     ],
 )
 def test_other_lines_do_not_pass(lines: bytes) -> None:
-    assert talking().core.fast_path.find_session_to_pass(lines) is None
+    assert talking().core.fast_path.admit_updates(lines) is None
 
 
 @given(
@@ -82,8 +82,8 @@ def test_other_lines_do_not_pass(lines: bytes) -> None:
 )
 def test_lines_read_together_pass_only_if_each_passes(lines: list[Said]) -> None:
     talk = talking()
-    alone = [talk.core.fast_path.find_session_to_pass(line(said)) for said in lines]
-    assert talk.core.fast_path.find_session_to_pass(line(*lines)) == ("s" if alone and None not in alone else None)
+    alone = [talk.core.fast_path.admit_updates(line(said)) for said in lines]
+    assert talk.core.fast_path.admit_updates(line(*lines)) == ("s" if alone and None not in alone else None)
 
 
 def terminal(talk: CoreConversation) -> None:
@@ -95,7 +95,7 @@ def load_in_the_making(talk: CoreConversation) -> None:
     talk.stored["s"] = SimulatedSession(slow=True)
     talk.client.say(load(7, "s"))
     talk.agent.say(chunk("s", "meanwhile"))
-    assert talk.core.fast_path.find_session_to_pass(SAID) == "s"
+    assert talk.core.fast_path.admit_updates(SAID) == "s"
     talk.finish_lookup(7)
 
 
@@ -115,7 +115,7 @@ def client_says(*said: Said) -> Callable[[CoreConversation], object]:
 def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[CoreConversation], object]) -> None:
     talk = talking()
     happens(talk)
-    assert talk.core.fast_path.find_session_to_pass(SAID) is None
+    assert talk.core.fast_path.admit_updates(SAID) is None
 
 
 @pytest.mark.parametrize(
@@ -131,15 +131,15 @@ def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[C
 def test_after_any_other_change_updates_pass_again(happens: Callable[[CoreConversation], object]) -> None:
     talk = talking()
     happens(talk)
-    assert talk.core.fast_path.find_session_to_pass(SAID) == "s"
+    assert talk.core.fast_path.admit_updates(SAID) == "s"
     talk.agent.say(SAID)
 
 
 def test_updates_of_several_sessions_pass_in_turn_but_not_in_one_read() -> None:
     talk = talking().open("t")
     for session in ("s", "t", "s"):
-        assert talk.core.fast_path.find_session_to_pass(line(chunk(session, "one"))) == session
-    assert talk.core.fast_path.find_session_to_pass(line(chunk("s", "one"), chunk("t", "two"))) is None
+        assert talk.core.fast_path.admit_updates(line(chunk(session, "one"))) == session
+    assert talk.core.fast_path.admit_updates(line(chunk("s", "one"), chunk("t", "two"))) is None
 
 
 def test_in_one_read_each_session_gets_its_updates_around_what_must_be_parsed() -> None:
@@ -160,10 +160,10 @@ def test_in_the_turn_after_a_load_updates_pass_once_the_echo_of_the_prompt_is_co
     talk.end_past(7)
     talk.client.say(prompt(8, "s", "mend it"))
     talk.agent.say(chunk("s", "mend it", "user_message_chunk"))
-    assert talk.core.fast_path.find_session_to_pass(SAID) is None
+    assert talk.core.fast_path.admit_updates(SAID) is None
     talk.agent.say(chunk("s", "first words"))
-    assert talk.core.fast_path.find_session_to_pass(SAID) == "s"
-    assert talk.core.fast_path.find_session_to_pass(line(chunk("s", "mend it", "user_message_chunk"))) is None
+    assert talk.core.fast_path.admit_updates(SAID) == "s"
+    assert talk.core.fast_path.admit_updates(line(chunk("s", "mend it", "user_message_chunk"))) is None
 
 
 def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> None:
@@ -172,8 +172,8 @@ def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> No
     talk.client.say(load(7, "s"))
     talk.agent.say(result("acp-proxy/1", {"sessionId": "new"}))
     talk.end_past(7, handover_record="record")
-    assert talk.core.fast_path.find_session_to_pass(line(chunk("other", "one"))) == "other"
-    assert talk.core.fast_path.find_session_to_pass(line(chunk("new", "one"))) is None
+    assert talk.core.fast_path.admit_updates(line(chunk("other", "one"))) == "other"
+    assert talk.core.fast_path.admit_updates(line(chunk("new", "one"))) is None
     assert talk.agent.say(chunk("new", "one"), chunk("other", "one")).to_client == line(
         chunk("s", "one"), chunk("other", "one")
     )
@@ -182,16 +182,16 @@ def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> No
 def test_nothing_of_another_agents_session_passes_before_it_is_prompted() -> None:
     talk = talking()
     talk.core._uncopied_sessions.add("s")
-    assert talk.core.fast_path.find_session_to_pass(SAID) is None
+    assert talk.core.fast_path.admit_updates(SAID) is None
     talk.client.say(prompt(7, "s"))
-    assert talk.core.fast_path.find_session_to_pass(SAID) == "s"
+    assert talk.core.fast_path.admit_updates(SAID) == "s"
 
 
 def test_nothing_passes_without_a_transcript() -> None:
     unnamed = CoreConversation()
     unnamed.agent.say(chunk("s", "one"), chunk("s", "two"))
-    assert unnamed.core.fast_path.find_session_to_pass(SAID) is None
-    assert talking(records=False).core.fast_path.find_session_to_pass(SAID) is None
+    assert unnamed.core.fast_path.admit_updates(SAID) is None
+    assert talking(records=False).core.fast_path.admit_updates(SAID) is None
 
 
 NOTHING: list[Said] = [

@@ -136,10 +136,10 @@ def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
 def test_updates_pass_unread_except_for_the_state() -> None:
     second = talk().open("s")
     second.agent.say(agent_chunk("a"))
-    assert second.core.fast_path.find_session_to_pass(line(agent_chunk("b"), agent_chunk("c"))) == "s"
+    assert second.core.fast_path.admit_updates(line(agent_chunk("b"), agent_chunk("c"))) == "s"
     for said in (state("idle"), state("running")):
-        assert second.core.fast_path.find_session_to_pass(line(agent_chunk("b"), said)) is None
-        assert second.core.fast_path.find_session_to_pass(line(said)) is None
+        assert second.core.fast_path.admit_updates(line(agent_chunk("b"), said)) is None
+        assert second.core.fast_path.admit_updates(line(said)) is None
     assert second.agent.say(agent_chunk("b"), state("running"), agent_chunk("c")).to_client == line(
         agent_chunk("b"), state("running"), agent_chunk("c")
     )

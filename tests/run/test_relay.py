@@ -109,14 +109,14 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
 def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find_session_to_pass = FastPath.find_session_to_pass
+    admit_updates = FastPath.admit_updates
 
     def stumbles(self: FastPath, data: bytes) -> str | None:
         if b"stumble" in data:
             raise ValueError("stumbled")
-        return find_session_to_pass(self, data)
+        return admit_updates(self, data)
 
-    monkeypatch.setattr(FastPath, "find_session_to_pass", stumbles)
+    monkeypatch.setattr(FastPath, "admit_updates", stumbles)
     for text in ("stumble", "afterwards"):
         talk.agent.say(chunk(text))
         talk.editor.hear(**chunk(text))

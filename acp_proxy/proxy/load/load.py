@@ -129,7 +129,7 @@ class Load:
         return self.compared_replay.comparison.tail.size if self.compared_replay is not None else 0
 
     @property
-    def hides_replay(self) -> bool:
+    def hides_replay_now(self) -> bool:
         """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
         the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
 

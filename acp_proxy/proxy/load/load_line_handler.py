@@ -72,7 +72,7 @@ class LoadLineHandler:
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
-                return self._send_or_hold_line(load.session_id, line) if not load.hides_replay else []
+                return self._send_or_hold_line(load.session_id, line) if not load.hides_replay_now else []
             case LoadState.CANCELLING | LoadState.CANCELLED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return []
@@ -106,7 +106,7 @@ class LoadLineHandler:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self._loads.find_load_holding_lines(session_id) is not None
-        earlier_updates = [] if is_held else self.send_waiting_updates(session_id)
+        earlier_updates = [] if is_held else self.send_undecided_updates(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -116,7 +116,8 @@ class LoadLineHandler:
         load = self._loads.find_load_holding_lines(session_id)
         if load is None or load.state is not LoadState.HOLDING_REPLAY:
             return self.send_in_order(session_id, line)
-        passes = load.lines.replay and not load.hides_replay
+        # What is only planned hides nothing here: the request may be about something in the replay.
+        passes = load.lines.replay and not load.hides_replay_now
         effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -169,7 +170,7 @@ class LoadLineHandler:
         if load.compared_replay is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared_replay.add_late_update(line, update)]
         # Nothing is compared yet, and the client must not see a replay.
-        if load.hides_replay and load.can_compare and not load.opens_new_session:
+        if load.hides_replay_now and load.can_compare and not load.opens_new_session:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         self._keep_to_compare(load, line, is_after_an_answer=True)
         return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
@@ -213,7 +214,7 @@ class LoadLineHandler:
     def begin_updates_in_turn(self, load: Load) -> None:
         """The next prompt comes: everything is new from now on except a replay that still runs."""
         if load.compared_replay is not None:
-            load.compared_replay.begin_updates_in_turn(hides_replay=load.hides_replay)
+            load.compared_replay.begin_updates_in_turn(hides_replay=load.hides_replay_now)
 
     def _handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
@@ -240,7 +241,7 @@ class LoadLineHandler:
 
     # --- in both
 
-    def send_waiting_updates(self, session_id: str | None) -> list[Effect]:
+    def send_undecided_updates(self, session_id: str | None) -> list[Effect]:
         """Send the updates that wait after an opened load, and in a turn record them, before something that must not
         overtake them."""
         load = self._loads.find_opened(session_id)

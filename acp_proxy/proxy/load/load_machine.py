@@ -84,7 +84,7 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
                 load.decision = _decide_by(load, Rule.PASSES)
-                return send_lines(load.lines.replay.lines if not load.hides_replay else [])
+                return send_lines(load.lines.replay.lines if not load.hides_replay_now else [])
             case Action.DECIDE_AS_PLANNED:
                 load.decision = load.planned_decision
                 return []
@@ -358,7 +358,9 @@ class LoadMachine:
                         load, unsettled_compared.comparison, unsettled_compared.transcript_size, needs_recheck=False
                     )
                     if self._session_tracker.sessions.is_in_turn(load.session_id):
-                        compared.begin_updates_in_turn(hides_replay=load.hides_replay, awaits_replay=load.awaits_replay)
+                        compared.begin_updates_in_turn(
+                            hides_replay=load.hides_replay_now, awaits_replay=load.awaits_replay
+                        )
                         queued = [user.variants[0] for user in unsettled_compared.comparison.text.unechoed_prompts]
                         load.unechoed_letters = queued or load.unechoed_letters
                 return self._apply_postponed_events(load)
@@ -368,7 +370,7 @@ class LoadMachine:
     def _keep_comparison(load: Load, comparison: Comparison, size: int, *, needs_recheck: bool) -> ComparedReplay:
         late_updates = LateUpdates(
             comparison,
-            hides_replay=load.hides_replay,
+            hides_replay=load.hides_replay_now,
             client_wants_past=load.plan.client_wants_past,
             is_handed_over=load.is_handed_over,
             turn_may_run_elsewhere=load.turn_may_run_elsewhere,
@@ -443,7 +445,7 @@ class LoadMachine:
         ):
             return self._apply_event(previous, LoadEvent.MUST_END)
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
-        return self.line_handler.send_waiting_updates(previous.session_id)
+        return self.line_handler.send_undecided_updates(previous.session_id)
 
     def _end_carried_over(self, next_load: Load) -> list[Effect]:
         """The client has its answer to the next load: end the previous one if it was carried over."""
@@ -466,10 +468,9 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            # What is decided before the agent's answer hides the replay (``REPLAY_TOO_LARGE``): a part was dropped.
-            passes = load.lines.replay and load.decision is None
-            if passes or load.state is not LoadState.HOLDING_REPLAY:
-                effects += self._apply_event(load, LoadEvent.PROMPTED)
+            if load.state is LoadState.HOLDING_REPLAY and (not load.lines.replay or load.decision is not None):
+                continue  # nothing can pass: none is held, or a part was dropped (``REPLAY_TOO_LARGE``)
+            effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:
             effects += self.line_handler.send_updates_in_turn(opened_load)

@@ -134,7 +134,8 @@ class LoadStarter:
         )
 
     def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
-        """Ask the agent to open a session, or for a new one in its place."""
+        """Settle the previous load of the session, then ask the agent to open the session, or for a new one in its
+        place, or have the transcript shown without asking."""
         settle_effects = self._load_machine.end_or_carry_over_previous(load)
         if load.plan.agent_method is None:
             return [*settle_effects, *self._load_machine.begin_without_agent(load)]

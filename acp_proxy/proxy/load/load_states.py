@@ -26,14 +26,15 @@ A load for which the agent is not asked begins as agreed, and is over with its a
 client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
 
 Asked and agreed loads are *pending* in ``LoadRegistry``, cancelled ones too until the agent has answered. The first
-state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END`` or ``DROPPED``.
+state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END``, ``DROPPED`` or
+``AGENT_ENDED``.
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
 ``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
 ``AWAIT_PROMPT_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
 last one also ends other opened loads, if there are too many, or if they are of the same session.
 
-Some events come only under conditions: ``PROMPTED`` to a load that holds lines (``LoadMachine.handle_prompt``),
+Some events come only under conditions: ``PROMPTED`` to a load that holds a replay (``LoadMachine.handle_prompt``),
 ``CANNOT_WAIT`` for a request (``LoadLineHandler.send_agents_request``), and ``SESSION_UNKNOWN`` instead of ``REFUSED``
 (``Continuations.needs_new_session``). None comes for an agent's error if the agent is asked again with an earlier id
 (``LoadStarter.retry_with_earlier_id``).
@@ -69,7 +70,7 @@ class LoadState(enum.Enum):
     CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     # Opened
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
-    IN_FIRST_TURN = "the first turn of the client after this; everything is new except a replay that still runs"
+    IN_FIRST_TURN = "the first turn of the client after the load; everything is new except a replay that still runs"
 
     OVER = "what was new is recorded, and nothing that comes belongs to it"
 
@@ -77,8 +78,8 @@ class LoadState(enum.Enum):
 class LoadEvent(enum.Enum):
     """What can happen to a load. The comments say who brings it."""
 
-    # ``LoadMachine.handle_agents_answer`` or ``LoadMachine.handle_new_session_answer``; ``REFUSED`` also
-    # ``OPEN_NEW_SESSION``
+    # ``LoadMachine.handle_agents_answer`` or, except ``SESSION_UNKNOWN``, ``LoadMachine.handle_new_session_answer``;
+    # ``REFUSED`` also ``OPEN_NEW_SESSION``
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error, or no session was opened that somebody wants"
     SESSION_UNKNOWN = "the agent does not know the session, which can continue in a new one"

@@ -988,6 +988,6 @@ def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
     talk.agent.say(result(2, {}))
     talk.end_past(2)
     talk.client.say(prompt(3, "s"))
-    assert talk.core.fast_path.find_session_to_pass(line(chunk("s", "a"))) is None
+    assert talk.core.fast_path.admit_updates(line(chunk("s", "a"))) is None
     talk.agent.say(prompt_answer(3))
-    assert talk.core.fast_path.find_session_to_pass(line(chunk("s", "a"))) == "s"
+    assert talk.core.fast_path.admit_updates(line(chunk("s", "a"))) == "s"
