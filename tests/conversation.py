@@ -511,7 +511,7 @@ class CoreConversation:
         if compared is not None:
             compared.end_message()
         decision = wanted.planned_decision or choose_past(compared)
-        decision = make_decision(rule, client_wants_past=True) if rule is not None else decision
+        decision = make_decision(rule, client_may_see_past=True) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, comparison_was_skipped=True, transcript_size=size

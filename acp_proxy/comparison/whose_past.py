@@ -31,7 +31,7 @@ class WhosePast(enum.Enum):
 
 class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
-    client that wants the past, and the reason in words. They come in two groups: how each is found.
+    client that may see the past, and the reason in words. They come in two groups: where each is found.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
     first that fits holds. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4 stand
@@ -57,9 +57,9 @@ class Rule(enum.Enum):
     LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something, or has it twice")
     SAME = (5, WhosePast.AGENT, "the agent's replay lacks nothing")
 
-    def __init__(self, number: int | None, past_if_wanted: WhosePast, reason: str) -> None:
+    def __init__(self, number: int | None, past_if_allowed: WhosePast, reason: str) -> None:
         self.number = number
-        self.past_if_wanted = past_if_wanted
+        self.past_if_allowed = past_if_allowed
         self.reason = reason
 
 
@@ -80,13 +80,13 @@ def list_reasons(number: object) -> list[str]:
     return [rule.reason for rule in Rule if rule.number == number] if number is not None else []
 
 
-def make_decision(rule: Rule, *, client_wants_past: bool) -> Decision:
+def make_decision(rule: Rule, *, client_may_see_past: bool) -> Decision:
     """Whose past the client sees if this rule holds.
 
-    ``client_wants_past``: False if the client has the past on the screen, as one has that resumes. True also for a
+    ``client_may_see_past``: False if the client has the past on the screen, as one has that resumes. True also for a
     resume that passes, whose client gets what the agent sends.
     """
-    return Decision(rule.past_if_wanted if client_wants_past else WhosePast.NOTHING, rule)
+    return Decision(rule.past_if_allowed if client_may_see_past else WhosePast.NOTHING, rule)
 
 
 def choose_past(
@@ -98,7 +98,7 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    If none is planned, the client wants the past: for one that does not, the plan has a rule by which it gets nothing.
+    If none is planned, the client may see the past: for one that may not, the plan has a rule by which it gets nothing.
 
     ``planned``: the decision of the plan, which no comparison changes, and no failure to read either, since a part of
     the transcript may have been sent. None also if it is the transcript, and no thread can start to read that
@@ -115,7 +115,7 @@ def choose_past(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return make_decision(rule, client_wants_past=True)
+    return make_decision(rule, client_may_see_past=True)
 
 
 def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

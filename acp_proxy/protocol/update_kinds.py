@@ -103,7 +103,8 @@ class UpdateKind(Struct, frozen=True):
 
     ``form_v1``, ``form_v2``: how it is replayed to a client of that version; None if the version does not have it,
     so that for readers and clients of that version it is ``Role.OTHER``. To compare and to record, no version matters.
-    ``needs``: the path of the client capability without which a client of version 1 must not get it.
+    ``needs``: the path of the client capability without which a client of version 1 must not get it in
+    a replay of the transcript.
     ``chunk``: the kind of the chunks of a message that this kind sends as a whole.
     """
 

@@ -61,7 +61,7 @@ class IdPairs:
 
 
 class Aliases(IdPairs):
-    """Our and the agent's ids of sessions for which they differ. Ours is kept."""
+    """Our and the agent's ids of sessions for which they differ, or whose lines must be parsed. Ours is kept."""
 
     def require_parsing(self, session_id: str) -> None:
         """From now on, the session counts as one whose ids differ, although they may be the same, so its lines do not

@@ -251,7 +251,8 @@ class Connection:
         return self._load_machine.end_opened_load(session_id) if ends else []
 
     def _prepare_for_agent(self, line: bytes, message: Message) -> bytes:
-        """A line from the client as the agent gets it: unchanged, unless the agent has another id of the session."""
+        """A line from the client as the agent gets it: a prompt with the handover record, if it carries one, and the
+        session with the id that the agent knows."""
         if not self._aliases:
             return line
         if isinstance(message, Request) and message.method == acp.PROMPT:

@@ -13,7 +13,8 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
-from acp_proxy.recording.transcript_files import TranscriptFile, TranscriptFiles
+from acp_proxy.recording.recorded_session import RecordedSession
+from acp_proxy.recording.transcript_files import TranscriptFiles
 from acp_proxy.recording.writer_jobs import Heartbeat
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
@@ -22,7 +23,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.rewinds import fit_fork_point
 
 
-class RecordedSessions(dict[str, TranscriptFile]):
+class RecordedSessions(dict[str, RecordedSession]):
     """The recorded sessions of one connection, by id."""
 
     def __init__(
@@ -48,134 +49,134 @@ class RecordedSessions(dict[str, TranscriptFile]):
 
     def begin(self, effect: BeginTranscript, agent_info: dict[str, object], stamp: str) -> None:
         """Begin to record a session. ``agent_info``: the name and version that the agent reported. ``stamp``: when."""
-        file = self.get(effect.session_id)
+        session = self.get(effect.session_id)
         is_new = effect.origin == file_format.RECORDED
-        if file is not None and not file.is_deleted and not is_new:
+        if session is not None and not session.file_is_deleted and not is_new:
             return
         header = Header(effect.session_id, effect.cwd, effect.origin, stamp, effect.directories, {**agent_info})
         if is_new:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(effect.cwd))
         point = fit_fork_point(effect.fork_point, agent_info.get("name")) if effect.fork_point is not None else None
-        self[effect.session_id] = TranscriptFile("", header, is_new, effect.parent_id, point)
-        if file is not None:
-            self.files.close(file)
+        self[effect.session_id] = RecordedSession("", header, is_new, effect.parent_id, point)
+        if session is not None:
+            self.files.close(session)
         if effect.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
             self.files.ids_to_mark.add(effect.session_id)
         gap = self.files.find_gap(effect.session_id)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
-        if gap is not None and gap.since < stamp and (is_new or file is not None):
+        if gap is not None and gap.since < stamp and (is_new or session is not None):
             self.files.drop_gap(effect.session_id)
         parent_gap = self.files.find_gap(effect.parent_id) if effect.parent_id is not None and point is None else None
         if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
             self.files.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
 
-        def open_file(file: TranscriptFile) -> None:
-            appender = self.files.open_appender(file)
-            file.is_duplicate_import = effect.origin == file_format.IMPORTED and not appender.wrote_header
+        def open_file(session: RecordedSession) -> None:
+            appender = self.files.open_appender(session)
+            session.is_duplicate_import = effect.origin == file_format.IMPORTED and not appender.wrote_header
 
-        self.files.run_unless_suspended(effect.session_id, stamp, open_file)
+        self.files.run_or_suspend(effect.session_id, stamp, open_file)
 
     def is_duplicate_import(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
-        file = self.get(session_id)
-        return file is not None and file.is_duplicate_import
+        session = self.get(session_id)
+        return session is not None and session.is_duplicate_import
 
     def end_import(self, session_id: str) -> None:
         """What follows is not of an import, whoever has made that."""
-        file = self.get(session_id)
-        if file is not None:
-            file.is_duplicate_import = False
+        session = self.get(session_id)
+        if session is not None:
+            session.is_duplicate_import = False
 
     def begin_turn(self, session_id: str, stamp: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
-        def begin_anew(file: TranscriptFile) -> None:
-            self.files.close(file)
-            file.is_deleted = file.was_created = False
-            file.header = replace(file.header, origin=file_format.PARTIAL, created_at=stamp)
+        def begin_anew(session: RecordedSession) -> None:
+            self.files.close(session)
+            session.file_is_deleted = session.was_created = False
+            session.header = replace(session.header, origin=file_format.PARTIAL, created_at=stamp)
 
-        def prepare_file(file: TranscriptFile) -> None:
-            if file.is_deleted:
-                begin_anew(file)
-                file.must_lift_delete = True
-            self.files.lift_delete(file)
-            if file.was_created and not self.files.open_and_check_name(file):
-                begin_anew(file)
-            appender = self.files.open_appender(file)
+        def prepare_file(session: RecordedSession) -> None:
+            if session.file_is_deleted:
+                begin_anew(session)
+                session.must_lift_delete = True
+            self.files.lift_delete(session)
+            if session.was_created and not self.files.open_and_check_name(session):
+                begin_anew(session)
+            appender = self.files.open_appender(session)
             self.files.ids_to_mark.add(session_id)
-            file.is_in_turn = True
+            session.is_in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
-                self._store.mark(file.agent_folder, session_id, appender)
+                self._store.mark(session.agent_folder, session_id, appender)
 
-        self.files.run_unless_suspended(session_id, stamp, prepare_file)
+        self.files.run_or_suspend(session_id, stamp, prepare_file)
 
     def mark_sessions(self) -> None:
         """Set the marks in ``TranscriptFiles.ids_to_mark``: of sessions that were imported, written between turns or
         with a gap note, or prompted, since another process may have removed that mark before the prompt was written."""
         for session_id in list(self.files.ids_to_mark):
             with contextlib.suppress(OSError):
-                file = self.get(session_id)
+                session = self.get(session_id)
                 mark = self._store.mark(
-                    self._find_agent_folder(), session_id, file.appender if file is not None else None
+                    self._find_agent_folder(), session_id, session.appender if session is not None else None
                 )
                 self.files.ids_to_mark.discard(session_id)
-                if file is not None:
-                    file.mark_path = mark
+                if session is not None:
+                    session.mark_path = mark
 
     def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
-        if (file := self.get(session_id)) is not None:
-            file.is_in_turn = False
+        if (session := self.get(session_id)) is not None:
+            session.is_in_turn = False
 
     def forget(self, session_id: str, stamp: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
-        file = self.get(session_id)
-        if file is not None:
+        session = self.get(session_id)
+        if session is not None:
             self.files.try_note_gap(session_id, stamp)
-            self.files.close(file)
+            self.files.close(session)
             del self[session_id]
 
     def append_remote_turns(self, agent_folder: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
-        file = self.get(session_id)
-        is_busy = file is not None and (file.is_in_turn or self.files.has_unnoted_gap(session_id))
+        session = self.get(session_id)
+        is_busy = session is not None and (session.is_in_turn or self.files.has_unnoted_gap(session_id))
         if is_busy or not self._store.has_remote_turns(agent_folder, session_id):
             return
-        if file is not None:
-            self.files.close(file)
+        if session is not None:
+            self.files.close(session)
         # To write a long transcript anew does not mean that the store hangs.
         with self._heartbeat.allow_long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
             from acp_proxy.store.remote_turns import append_remote_turns
 
             name = file_name(session_id)
-            if append_remote_turns(self._store.layout, agent_folder, name) and file is not None:
+            if append_remote_turns(self._store.layout, agent_folder, name) and session is not None:
                 # The file that takes its place is opened as that of a session begun elsewhere.
-                file.was_created = False
+                session.was_created = False
 
     def close_and_check_in_use(self, agent_folder: str, session_id: str) -> bool | None:
         """Close a session's transcript here, and return whether another process has it open to append: one lock cannot
         be told from another. None if that cannot be determined, or the session is in a turn here: then it stays open.
         """
-        file = self.get(session_id)
-        if file is not None and file.is_in_turn:
+        session = self.get(session_id)
+        if session is not None and session.is_in_turn:
             return None
-        if file is not None:
-            self.files.close(file)
+        if session is not None:
+            self.files.close(session)
         return self._store.is_in_use(agent_folder, session_id)
 
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
         """As ``ProxyStore.delete``. Raises OSError."""
-        file = self.get(session_id)
-        if file is not None:
-            self.files.close(file)
+        session = self.get(session_id)
+        if session is not None:
+            self.files.close(session)
         try:
             self._store.delete(agent_folder, session_id, soft=soft)
         except OSError as problem:
-            if file is not None:  # ``SessionTracker`` has nothing recorded until its next prompt; the note says so
+            if session is not None:  # ``SessionTracker`` has nothing recorded until its next prompt; the note says so
                 self.files.remember_gap(session_id, timestamps.format_now(time.time()), errno_name(problem))
             raise
-        if file is not None:
-            file.is_deleted = True
+        if session is not None:
+            session.file_is_deleted = True
         self.files.drop_gap(session_id)

@@ -19,54 +19,20 @@ from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
+from acp_proxy.recording.recorded_session import RecordedSession
 from acp_proxy.recording.writer_jobs import Heartbeat
 from acp_proxy.store import delete, fork, open_session
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
-from acp_proxy.transcript.file_format import Header, NoteType, Parts
+from acp_proxy.transcript.file_format import NoteType, Parts
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.rewinds import Point
 
 _OPEN_FILE_LIMIT = 64
 _RETRY_SECONDS = 1.0
 """How long a session stays suspended at least: what is written next after that tries again. A short fault of the store
 then costs few entries, and a long one little time."""
-
-
-class TranscriptFile(Struct):
-    """A recorded session's file, and what the writer knows of the session."""
-
-    agent_folder: str
-    """The agent's folder in the store; empty until the store can say."""
-    header: Header
-    is_new: bool
-    """The agent has just created the session."""
-    parent_id: str | None = None
-    """The session of which this is a fork."""
-    fork_point: Point | None = None
-    """Where the fork was made, unless at the end."""
-    size_to_copy: int | None = None
-    """How many bytes to copy of the parent's transcript."""
-    was_created: bool = False
-    """It existed once."""
-    identity: bytes = b""
-    """The file's on the disk, once it existed."""
-    is_deleted: bool = False
-    """It was deleted, by this process or another one, and the session was not prompted since."""
-    must_lift_delete: bool = False
-    """The session was prompted since it was deleted, and its delete could not be lifted yet."""
-    appender: TranscriptAppender | None = None
-    """None if the file is not open."""
-    is_in_turn: bool = False
-    """The session was prompted, and no ``EndTurn`` has come since."""
-    mark_path: str = ""
-    """The path of its last mark for the index, if it was marked between turns."""
-    is_duplicate_import: bool = False
-    """Another process has imported the session, so the file has what comes before the next note."""
-    recording_failed: bool = False
-    """Recording the session has failed before."""
 
 
 class Gap(Struct):
@@ -88,7 +54,7 @@ class TranscriptFiles:
 
     def __init__(
         self,
-        sessions: Mapping[str, TranscriptFile],
+        sessions: Mapping[str, RecordedSession],
         store: ProxyStore,
         heartbeat: Heartbeat,
         run_id: str,
@@ -106,8 +72,8 @@ class TranscriptFiles:
         self._unnoted_gaps: dict[str, Gap] = {}
         """The sessions in which something is missing that their transcripts do not note yet. Each is suspended until
         its ``retry_at``."""
-        self._with_open_file: OrderedDict[str, TranscriptFile] = OrderedDict()
-        """The open ones, the one opened longest ago first."""
+        self._with_open_file: OrderedDict[str, RecordedSession] = OrderedDict()
+        """The sessions whose file is open, the one opened longest ago first."""
         self._store = store
         self._heartbeat = heartbeat
         self._run_id = run_id
@@ -125,16 +91,16 @@ class TranscriptFiles:
         """Append adjacent entries of one session, unless that is suspended or deleted. ``first_stamp``: the time of the
         first, at which a gap begins if this fails."""
         if parts:
-            self.run_unless_suspended(
-                session_id, first_stamp, lambda file: self._append_to_transcript(file, parts, first_stamp)
+            self.run_or_suspend(
+                session_id, first_stamp, lambda session: self._append_to_transcript(session, parts, first_stamp)
             )
 
-    def _append_to_transcript(self, file: TranscriptFile, parts: Parts, first_stamp: str) -> None:
-        if file.is_deleted:
+    def _append_to_transcript(self, session: RecordedSession, parts: Parts, first_stamp: str) -> None:
+        if session.file_is_deleted:
             return
-        appender = self._open_and_note_gap(file, first_stamp)
+        appender = self._open_and_note_gap(session, first_stamp)
         appender.append(*(parts if self._mask is None else [self._mask_entries(b"".join(parts), self._mask)]))
-        self._request_mark(file)
+        self._request_mark(session)
         if self._fsyncs_each_write:
             appender.fsync()
 
@@ -143,43 +109,41 @@ class TranscriptFiles:
         with self._heartbeat.allow_long_work():
             return mask(data)
 
-    def _request_mark(self, file: TranscriptFile) -> None:
+    def _request_mark(self, session: RecordedSession) -> None:
         """Entries were written. Between turns, they need a mark, since the index may have read all before them
         (``RecordedSessions.mark_sessions``)."""
-        if not (file.is_in_turn or (file.mark_path and exists(file.mark_path))):
-            self.ids_to_mark.add(file.header.session_id)
+        if not (session.is_in_turn or (session.mark_path and exists(session.mark_path))):
+            self.ids_to_mark.add(session.header.session_id)
 
     # --- failures of the store
 
-    def run_unless_suspended(
-        self, session_id: str, first_stamp: str, action: Callable[[TranscriptFile], object]
-    ) -> None:
+    def run_or_suspend(self, session_id: str, first_stamp: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
         failure suspends the session for ``_RETRY_SECONDS``, and what the action would have written, all or a part of
         it, is missing: a gap since ``first_stamp``, which covers what is left out until the next try."""
-        file = self._sessions.get(session_id)
+        session = self._sessions.get(session_id)
         gap = self._unnoted_gaps.get(session_id)
         self._heartbeat.beat()
-        if file is None or (gap is not None and gap.is_suspended):
+        if session is None or (gap is not None and gap.is_suspended):
             return
         try:
-            if not file.agent_folder:
-                file.agent_folder = self._find_agent_folder()
-                file.header = replace(file.header, agent={"id": file.agent_folder, **file.header.agent})
-            action(file)
+            if not session.agent_folder:
+                session.agent_folder = self._find_agent_folder()
+                session.header = replace(session.header, agent={"id": session.agent_folder, **session.header.agent})
+            action(session)
         except OSError as problem:
-            self._handle_failure(file, first_stamp, problem)
+            self._handle_failure(session, first_stamp, problem)
 
-    def _handle_failure(self, file: TranscriptFile, first_stamp: str, problem: OSError) -> None:
+    def _handle_failure(self, session: RecordedSession, first_stamp: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; if it was deleted, record nothing until its next prompt."""
         if isinstance(problem, Deleted):
-            file.is_deleted = True  # not recorded until the next prompt
+            session.file_is_deleted = True  # not recorded until the next prompt
         else:
-            gap = self.remember_gap(file.header.session_id, first_stamp, errno_name(problem))
+            gap = self.remember_gap(session.header.session_id, first_stamp, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
-            file.recording_failed = True
+            session.recording_failed = True
             self.warn_of_suspension(errno_name(problem))
-        self.close(file)
+        self.close(session)
 
     @property
     def has_any_unnoted_gap(self) -> bool:
@@ -207,19 +171,19 @@ class TranscriptFiles:
         for gap in list(self._unnoted_gaps.values()):
             gap.retry_at = 0.0
 
-    def _open_and_note_gap(self, file: TranscriptFile, first_stamp: str) -> TranscriptAppender:
+    def _open_and_note_gap(self, session: RecordedSession, first_stamp: str) -> TranscriptAppender:
         """A session's open file, to which the note of its gap is appended first. Raises OSError."""
         if self._unnoted_gaps:
-            self._append_gap_note(file, first_stamp)
-        return self.open_appender(file)
+            self._append_gap_note(session, first_stamp)
+        return self.open_appender(session)
 
     def try_note_gaps(self) -> None:
         """Append the notes of all gaps, as far as their sessions are not suspended: perhaps nothing else is ever
         appended to these transcripts. Not of forgotten ones, whose gap is noted once they are begun again."""
         for session_id in list(self._unnoted_gaps):
             self._heartbeat.beat()
-            file = self._sessions.get(session_id)
-            if file is not None and file.is_deleted:
+            session = self._sessions.get(session_id)
+            if session is not None and session.file_is_deleted:
                 del self._unnoted_gaps[session_id]
             else:
                 self.try_note_gap(session_id, timestamps.format_now(time.time()))
@@ -227,18 +191,18 @@ class TranscriptFiles:
     def try_note_gap(self, session_id: str, stamp: str) -> None:
         """Append the note of a session's gap now, if there is one."""
         if session_id in self._unnoted_gaps:
-            self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
+            self.run_or_suspend(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
 
     def warn_of_suspension(self, reason: str) -> None:
         """Warn that recording is suspended, unless the process has warned of such trouble. From any thread."""
         self._warn_of_trouble(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
 
-    def _append_gap_note(self, file: TranscriptFile, stamp: str) -> None:
-        session_id = file.header.session_id
+    def _append_gap_note(self, session: RecordedSession, stamp: str) -> None:
+        session_id = session.header.session_id
         gap = self._unnoted_gaps.get(session_id)
         if gap is not None:
             note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
-            self.open_appender(file).append(file_format.encode_note(stamp, self._run_id, note))
+            self.open_appender(session).append(file_format.encode_note(stamp, self._run_id, note))
             del self._unnoted_gaps[session_id]
             self.ids_to_mark.add(session_id)
 
@@ -248,9 +212,9 @@ class TranscriptFiles:
             f"the disk may have lost something: {self._store.root}: {reason}. The conversation continues."
         )
 
-    def _handle_failed_close(self, file: TranscriptFile, problem: OSError) -> None:
-        if self._sessions.get(file.header.session_id) is file and not file.is_deleted:
-            self.remember_gap(file.header.session_id, timestamps.format_now(time.time()), errno_name(problem))
+    def _handle_failed_close(self, session: RecordedSession, problem: OSError) -> None:
+        if self._sessions.get(session.header.session_id) is session and not session.file_is_deleted:
+            self.remember_gap(session.header.session_id, timestamps.format_now(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
 
     def _warn_of_trouble(self, text: str) -> None:
@@ -265,88 +229,90 @@ class TranscriptFiles:
 
     # --- open files
 
-    def open_appender(self, file: TranscriptFile) -> TranscriptAppender:
+    def open_appender(self, session: RecordedSession) -> TranscriptAppender:
         """The session's open file, created if it never existed. Raises OSError; Deleted if it was deleted.
 
         Another process may have renamed it: set aside, because another window's session got its id, it is opened there;
         soft-deleted, it is left, so that the bin has what was there at the delete.
         """
-        if file.appender is not None and self._check_renamed_or_deleted(file, file.appender):
-            self.close(file)
-        if file.appender is None:
-            session_id = file.header.session_id
-            if file.was_created:
-                file.appender = self._store.reopen(file.agent_folder, session_id, file.identity)
+        if session.appender is not None and self._check_renamed_or_deleted(session, session.appender):
+            self.close(session)
+        if session.appender is None:
+            session_id = session.header.session_id
+            if session.was_created:
+                session.appender = self._store.reopen(session.agent_folder, session_id, session.file_identity)
             else:
                 if not self._store.still_exists:
                     self._warn_of_removal()
-                if file.must_lift_delete:  # the prompt could not
-                    self.lift_delete(file)
-                file.appender = self._create(file)
-                file.identity = file.appender.identity
-                file.was_created, file.is_new = True, False
-                file.parent_id = None  # a later new beginning is not a copy
-            self._with_open_file[session_id] = file
+                if session.must_lift_delete:  # the prompt could not
+                    self.lift_delete(session)
+                session.appender = self._create(session)
+                session.file_identity = session.appender.identity
+                session.was_created, session.is_new = True, False
+                session.parent_id = None  # a later new beginning is not a copy
+            self._with_open_file[session_id] = session
             self._close_oldest()
-        return file.appender
+        return session.appender
 
-    def lift_delete(self, file: TranscriptFile) -> None:
+    def lift_delete(self, session: RecordedSession) -> None:
         """Lift a session's delete, for a prompt. Raises OSError; then the next try does it."""
-        delete.lift_delete(self._store.layout, file.agent_folder, file.header.session_id)
-        file.must_lift_delete = False
+        delete.lift_delete(self._store.layout, session.agent_folder, session.header.session_id)
+        session.must_lift_delete = False
 
-    def _check_renamed_or_deleted(self, file: TranscriptFile, appender: TranscriptAppender) -> bool:
+    def _check_renamed_or_deleted(self, session: RecordedSession, appender: TranscriptAppender) -> bool:
         # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.
         with contextlib.suppress(OSError):
-            layout, session_id = self._store.layout, file.header.session_id
-            return open_session.was_renamed_or_deleted(layout, file.agent_folder, session_id, appender)
+            layout, session_id = self._store.layout, session.header.session_id
+            return open_session.was_renamed_or_deleted(layout, session.agent_folder, session_id, appender)
         return False
 
-    def _create(self, file: TranscriptFile) -> TranscriptAppender:
+    def _create(self, session: RecordedSession) -> TranscriptAppender:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
         # To read and copy a long past does not mean that the store hangs.
-        with self._heartbeat.allow_long_work() if file.parent_id is not None else contextlib.nullcontext():
-            if file.parent_id is not None and file.size_to_copy is None:
-                latest = file.header.created_at if file.recording_failed else None
+        with self._heartbeat.allow_long_work() if session.parent_id is not None else contextlib.nullcontext():
+            if session.parent_id is not None and session.size_to_copy is None:
+                latest = session.header.created_at if session.recording_failed else None
                 with contextlib.suppress(FileNotFoundError, NewerFormat):
-                    file.size_to_copy = fork.find_end(
+                    session.size_to_copy = fork.find_end(
                         self._store.layout,
-                        file.agent_folder,
-                        file_name(file.parent_id),
-                        file.fork_point,
+                        session.agent_folder,
+                        file_name(session.parent_id),
+                        session.fork_point,
                         latest,
                     )
-                    file.parent_id = file.parent_id if file.size_to_copy is not None else None
+                    session.parent_id = session.parent_id if session.size_to_copy is not None else None
             return self._store.open_to_append(
-                file.agent_folder,
-                file.header,
-                is_new=file.is_new,
-                parent_id=file.parent_id,
-                copied_bytes=file.size_to_copy,
+                session.agent_folder,
+                session.header,
+                is_new=session.is_new,
+                parent_id=session.parent_id,
+                copied_bytes=session.size_to_copy,
             )
 
-    def open_and_check_name(self, file: TranscriptFile) -> bool:
+    def open_and_check_name(self, session: RecordedSession) -> bool:
         """Open a session's file, and return whether readers find it; where that cannot be determined, they do, as in
         ``_check_renamed_or_deleted``. Raises OSError if it cannot be opened."""
         try:
-            appender = self.open_appender(file)
+            appender = self.open_appender(session)
             # If another process renames it at this moment, the old name may be that of its own session by now.
-            while not (is_at_its_path := _is_at_its_path(appender)) and self._check_renamed_or_deleted(file, appender):
-                appender = self.open_appender(file)
+            while not (is_at_its_path := _is_at_its_path(appender)) and self._check_renamed_or_deleted(
+                session, appender
+            ):
+                appender = self.open_appender(session)
         except FileNotFoundError:
             return False
         return is_at_its_path
 
-    def close(self, file: TranscriptFile) -> None:
+    def close(self, session: RecordedSession) -> None:
         """Close a session's file, if open. Never raises."""
-        appender, file.appender, file.mark_path = file.appender, None, ""
+        appender, session.appender, session.mark_path = session.appender, None, ""
         if appender is not None:
-            self._with_open_file.pop(file.header.session_id, None)
+            self._with_open_file.pop(session.header.session_id, None)
             try:
                 appender.close()
             except OSError as problem:
-                self._handle_failed_close(file, problem)
+                self._handle_failed_close(session, problem)
 
     def _close_oldest(self) -> None:
         while len(self._with_open_file) > _OPEN_FILE_LIMIT:

@@ -342,8 +342,7 @@ class Relay:
         return []
 
     def _replace_failed(self, effect: RelayEffect, trouble: str) -> list[RelayEffect]:
-        """The effects to perform in place of one that fails, so that nobody waits for an answer forever. A cancelled
-        load whose output is not reserved is answered with the agent's answer, or once its past is chosen."""
+        """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
         match effect:
             case ChooseAndShowPast():  # its thread could not start
                 past_chosen = self._require_load_performer().give_up_past(effect)
@@ -362,7 +361,7 @@ class Relay:
                 return [own_messages.refuse_unwritable(request_id, trouble)]
             case AnswerStatus(request_id=request_id):
                 return [own_messages.refuse_unreadable(request_id, trouble)]
-            case _:
+            case _:  # ``ReserveOutput``, too: its cancelled load is answered with the agent's answer, or its past
                 return []
 
     def _send_own(self, effect: Forward) -> None:

@@ -9,7 +9,7 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
   means of ``UpdatesInTurn``. If a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply
   ``CANNOT_WAIT`` or ``REPLAY_TOO_LARGE``.
 
-``Continuations`` changes nothing of a load; it only names the event that the answer to a new session is. The table has
+``Continuations`` changes nothing of a load; it names the event that the answer to a new session is. The table has
 all changes of state, with one exception: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many
 and it holds no lines back, and one whose request id the client uses again. Such a load never reaches ``OVER``. Some
 things are done without an event, since the state stays: what begins a load, asking the agent again with an earlier
@@ -93,7 +93,7 @@ class Load:
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
         self.planned_decision = (
-            make_decision(plan.rule, client_wants_past=plan.client_wants_past) if plan.rule is not None else None
+            make_decision(plan.rule, client_may_see_past=plan.client_may_see_past) if plan.rule is not None else None
         )
         """The decision that is to come, which no comparison changes; None: ``choose_past`` decides. From the plan, or
         ``OPEN_NEW_SESSION``. Only this overrides it: what is held must pass, the client cancels, there is no
@@ -133,10 +133,10 @@ class Load:
         """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
         the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
 
-        Before a decision, only a client that does not want the past has it hidden. What is planned hides nothing yet:
+        Before a decision, only a client that may not see the past has it hidden. What is planned hides nothing yet:
         if the replay passes after all, it must not lack a part."""
         if self.decision is None:
-            return not self.plan.client_wants_past
+            return not self.plan.client_may_see_past
         return self.decision.hides_replay
 
     @property
@@ -146,7 +146,7 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.lines.replay) or (self.plan.agent_method == acp.LOAD and self.planned_decision is None)
+        return bool(self.lines.uncompared) or (self.plan.agent_method == acp.LOAD and self.planned_decision is None)
 
     @property
     def agent_may_replay(self) -> bool:

@@ -84,17 +84,18 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
                 load.decision = _decide_by(load, Rule.PASSES)
-                return send_lines(load.lines.replay.lines if not load.hides_replay_now else [])
+                # What is sent is kept all the same, to compare it later.
+                return send_lines(load.lines.uncompared.lines if not load.hides_replay_now else [])
             case Action.DECIDE_AS_PLANNED:
                 load.decision = load.planned_decision
                 return []
             case Action.SEND_HELD_REPLAY:
-                return send_lines([item.line for item in load.lines.replay.take()])
+                return send_lines([item.line for item in load.lines.uncompared.take()])
             case Action.DROP_REPLAY:
-                load.lines.replay.drop()
+                load.lines.uncompared.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.lines.replay.drop()
+                load.lines.uncompared.drop()
                 load.imports_replay = False
                 return []
             case Action.SEND_WAITING_FOR_ANSWER:
@@ -140,7 +141,7 @@ class LoadMachine:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:
-                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.replay.items))
+                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.uncompared.items))
         return self._open_new_session(load) if load.plan.agent_method == acp.NEW else []
 
     def begin_without_agent(self, load: Load) -> list[Effect]:
@@ -158,7 +159,7 @@ class LoadMachine:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.lines.replay.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
+        load.lines.uncompared.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
         return self._add_opened_within_limits(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -196,14 +197,14 @@ class LoadMachine:
         cancelled_lines: dict[object, list[ReplayLine]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines[other.request.id] = other.lines.replay.take()
+                cancelled_lines[other.request.id] = other.lines.uncompared.take()
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = (
                 LoadEvent.SESSION_UNKNOWN if self._continuations.needs_new_session(load, message) else LoadEvent.REFUSED
             )
             return effects + self._apply_event(load, event)
-        load.lines.replay.replace(load.lines.other_replays.separate(load.lines.replay.items, cancelled_lines))
+        load.lines.uncompared.replace(load.lines.other_replays.separate(load.lines.uncompared.items, cancelled_lines))
         for other in self.loads.list_pending_of_session(load.session_id):
             if other is not load:
                 other.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
@@ -222,11 +223,11 @@ class LoadMachine:
         if not load.opens_new_session:
             load.answer_line, alias = self._continuations.keep_client_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        if load.lines.replay.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
+        if load.lines.uncompared.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
             load.imports_replay = False
         raw_states = [line.removesuffix(b"\n") for line in load.lines.state_updates.lines]
         if load.imports_replay:
-            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.replay.lines)]
+            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.uncompared.lines)]
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
@@ -273,13 +274,13 @@ class LoadMachine:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
             load.decision = _decide_by(load, Rule.NOT_RECORDED)
-            # A client that does not want the past must not get the rest of a replay either: what comes late is compared
+            # A client that may not see the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
-            load.can_compare = not load.plan.client_wants_past
+            load.can_compare = not load.plan.client_may_see_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [
-                *([] if load.lines.replay else [warning]),
+                *([] if load.lines.uncompared else [warning]),
                 *self._apply_event(load, LoadEvent.PAST_CHOSEN),
             ]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
@@ -287,7 +288,7 @@ class LoadMachine:
         return [
             ChooseAndShowPast(
                 load.request.id,
-                tuple(load.lines.replay.items),
+                tuple(load.lines.uncompared.items),
                 load.needs_comparison,
                 planned_decision=load.planned_decision,
                 is_handed_over=load.is_handed_over,
@@ -328,13 +329,13 @@ class LoadMachine:
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
-            lines = load.lines.replay.lines
+            lines = load.lines.uncompared.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
             # ``run/`` has sent the transcript; the tail follows.
             load.compared_replay.comparison.end_message()
             lines, _ = load.compared_replay.comparison.split_tail()
         if load.has_transcript:  # else they are compared later, with the transcript that begins now
-            load.lines.replay.drop()
+            load.lines.uncompared.drop()
         if self._handovers.has_pending_handover_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [item.line for item in load.lines.before_answer.take()]
@@ -348,7 +349,7 @@ class LoadMachine:
         """``run/`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_opened(), *self.loads.list_pending()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
-                load.lines.replay.drop()
+                load.lines.uncompared.drop()
                 if load.compared_replay is not None:
                     load.compared_replay.end_recheck(unsettled_compared.comparison)
                 elif unsettled_compared.comparison is None:
@@ -371,7 +372,7 @@ class LoadMachine:
         late_updates = LateUpdates(
             comparison,
             hides_replay=load.hides_replay_now,
-            client_wants_past=load.plan.client_wants_past,
+            client_may_see_past=load.plan.client_may_see_past,
             is_handed_over=load.is_handed_over,
             turn_may_run_elsewhere=load.turn_may_run_elsewhere,
         )
@@ -405,7 +406,7 @@ class LoadMachine:
         other = self.loads.add_opened(load)
         if other is None:
             return []
-        other.lines.replay.drop()
+        other.lines.uncompared.drop()
         return self.end_opened_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
@@ -453,7 +454,7 @@ class LoadMachine:
         if previous is None or previous is next_load:
             return []
         compared = next_load.compared_replay
-        has_replay = next_load.lines.replay or (compared is not None and compared.comparison.last_update.line)
+        has_replay = next_load.lines.uncompared or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(previous, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_opened_load(self, session_id: str | None) -> list[Effect]:
@@ -468,7 +469,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.state is LoadState.HOLDING_REPLAY and (not load.lines.replay or load.decision is not None):
+            if load.state is LoadState.HOLDING_REPLAY and (not load.lines.uncompared or load.decision is not None):
                 continue  # nothing can pass: none is held, or a part was dropped (``REPLAY_TOO_LARGE``)
             effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
@@ -516,7 +517,7 @@ class LoadMachine:
 
 def _decide_by(load: Load, rule: Rule) -> Decision:
     """Whose past the client sees if this rule holds."""
-    return make_decision(rule, client_wants_past=load.plan.client_wants_past)
+    return make_decision(rule, client_may_see_past=load.plan.client_may_see_past)
 
 
 def _is_update(line: bytes) -> bool:

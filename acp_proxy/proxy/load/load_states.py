@@ -128,7 +128,7 @@ class Action(enum.Enum):
     DECIDE_AS_PLANNED = "decide as planned, which is final from here on: a part of the replay was dropped"
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
-    DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
+    DROP_IMPORT = "drop what the agent sent, and begin no transcript with what it sends"
     SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
     FINISH_PAST_AND_ANSWER = (

@@ -157,7 +157,7 @@ def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None
 
 
 @pytest.mark.parametrize("state", LoadState)
-def test_a_load_enters_the_answered_ones_once_and_leaves_them_at_the_end(state: LoadState) -> None:
+def test_a_load_enters_the_opened_states_once_and_leaves_them_at_the_end(state: LoadState) -> None:
     for following, does in STATES[state].transitions.values():
         assert does.count(Action.AWAIT_PROMPT_OR_END) == (following is LoadState.BEFORE_PROMPT)
         assert does.count(Action.FORGET) == (following is LoadState.OVER)
