@@ -5,9 +5,9 @@ users, under "Whose replay you see".
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result. What is known of it before the past is chosen is in ``Load.planned_decision``,
-  which says what may still change it. ``ChooseAndShowPast`` takes that to the thread, ``PastChosen`` brings back the
-  decision that holds.
+- ``Load.decision`` has the result, and says what comes before ``choose_past``. A plan's rule is
+  ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastChosen`` brings the
+  decision back.
 """
 
 import enum

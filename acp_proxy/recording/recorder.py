@@ -42,8 +42,8 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import GapReason
 
 GATHER_SECONDS = 0.002
-"""How long what comes is gathered before it is written. Agents send tokens in bursts, the bursts some 10 ms apart. The
-first is written at once, and what follows it within 2 ms costs one wake-up and one write, made while the pump is back
+"""The shortest time from one write to the next. Agents send tokens in bursts, the bursts some 10 ms apart. The first of
+a burst is written at once, and what follows it within 2 ms costs one wake-up and one write, made while the pump is back
 at its read, so that the two do not compete for the interpreter. Longer gains nothing, and a SIGKILL would lose more."""
 GATHERED_BYTES = 1024 * 1024
 """The most that is gathered: in a flood the disk sets the pace, and memory stays bounded. With 256 KiB a flood takes a
@@ -53,9 +53,9 @@ WAITING_BYTES = 4 * 1024 * 1024
 _ENTRY_OVERHEAD = 200
 """Bytes of memory of an entry, besides its content."""
 
-_WRITE_NOW_BYTES = 4096
+_JOIN_BYTES = 4096
 """Updates of one read with fewer bytes are joined with those of the same millisecond: to copy larger ones would cost
-more than it saves. What then has more bytes ends the write."""
+more than it saves. What then has more bytes ends the write of adjacent entries."""
 _NAME_LENGTH = 500
 """The most characters of a name or version."""
 
@@ -344,7 +344,7 @@ class Recorder:
             self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
-        """Write what was added, with one write for adjacent entries of one session (``_WRITE_NOW_BYTES``)."""
+        """Write what was added, with one write for adjacent entries of one session (``_JOIN_BYTES``)."""
         # Adjacent entries of one session, and when the first of them was added.
         session_id, parts, first_stamp = "", file_format.Parts(), ""
         while batch:
@@ -358,7 +358,7 @@ class Recorder:
             first_stamp = first_stamp if parts else stamp
             match effect:
                 case RecordMessage() if self._sessions.is_duplicate_import(session_id):
-                    pass  # the other import has it. The note that ends this one comes in the same list, before all else
+                    pass  # the other import has it. The note after these ends this one (``track_opened``)
                 case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_embeddable(raw)
                     parts += file_format.encode_message_parts(
@@ -371,10 +371,10 @@ class Recorder:
                         protocol_version=self._protocol_version,
                     )
                 case RecordUnparsedUpdates(_, data):
-                    if len(data) < _WRITE_NOW_BYTES and batch and batch[0][0] < seconds + 0.001:
+                    if len(data) < _JOIN_BYTES and batch and batch[0][0] < seconds + 0.001:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)
-                    if len(data) > _WRITE_NOW_BYTES:  # written now, so that its memory serves the next ones
+                    if len(data) > _JOIN_BYTES:  # written now, so that its memory serves the next ones
                         self._files.append(session_id, parts, first_stamp)
                         parts = file_format.Parts()
                 case RecordNote(_, note):
@@ -431,7 +431,7 @@ def _make_run_id() -> str:
 
 
 def _do_nothing() -> None:
-    """The action of a job that only waits for what was added before."""
+    """The action of a job that only waits for what was added before, and by that has gaps tried again."""
 
 
 def _take_updates(batch: deque[TimedEffect], session_id: str, seconds: float) -> list[bytes]:

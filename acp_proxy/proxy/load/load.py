@@ -24,13 +24,13 @@ it is, and what else has happened to it.
 """
 
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
-from acp_proxy.comparison.whose_past import Rule, make_decision
+from acp_proxy.comparison.whose_past import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.line_buffers import LoadLines
 from acp_proxy.proxy.load.load_plan import LoadPlan
-from acp_proxy.proxy.load.load_states import STATES, LoadState
+from acp_proxy.proxy.load.load_states import STATES, LoadPhase, LoadState
 
 
 def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState:
@@ -75,7 +75,8 @@ class Load:
         there is none, True only for a resume that acp-proxy serves, once the agent has agreed: what it still replays is
         compared with the transcript that begins now, and hidden."""
         self.imports_replay = plan.may_import
-        """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
+        """Whether a transcript begins, or has begun, with what the agent sends before its answer. Not any more once a
+        prompt comes, or there is a transcript."""
         self.earlier_id = earlier_id
         self.refused_prompt = refused_prompt
         self.retried_id: str | None = None
@@ -92,16 +93,19 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.planned_decision = (
-            make_decision(plan.rule, client_may_see_past=plan.client_may_see_past) if plan.rule is not None else None
-        )
-        """The decision that is to come, which no comparison changes; None: ``choose_past`` decides. From the plan, or
-        ``OPEN_NEW_SESSION``. Only this overrides it: what is held must pass, the client cancels, there is no
-        transcript, or no thread can start to read it."""
+        self.planned_decision = plan.decide(plan.rule) if plan.rule is not None else None
+        """What ``choose_past`` is to return, whatever was compared; None: it finds a rule. From the plan, or from
+        ``OPEN_NEW_SESSION``."""
         self.decision = self.planned_decision if plan.passes_at_once else None
-        """Whose past the client sees, and why; None: not decided yet. From the plan, if the load passes at once; from
-        ``START_PASSING``, ``DECIDE_AS_PLANNED`` or ``ANSWER_CANCELLED``; from ``CHOOSE_AND_SHOW_PAST`` without a
-        transcript; and from ``LoadMachine.handle_past_chosen``."""
+        """Whose past the client sees, and why; None: not decided yet. Mostly it is what ``choose_past`` has returned
+        (``LoadMachine.handle_past_chosen``). Only this comes before that, and overrides what is planned:
+
+        - The load passes, from the beginning or with ``START_PASSING``.
+        - The client cancels (``ANSWER_CANCELLED``).
+        - There is no transcript (``CHOOSE_AND_SHOW_PAST``), or no thread can start to read it
+          (``LoadPerformer.give_up_past``).
+
+        ``DECIDE_AS_PLANNED`` makes it what is planned before the agent's answer (``replay_was_dropped``)."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""
@@ -109,9 +113,13 @@ class Load:
         """The letters of prompts since this request that the agent has not echoed."""
 
     @property
+    def phase(self) -> LoadPhase:
+        return STATES[self.state].phase
+
+    @property
     def awaits_agents_answer(self) -> bool:
         """Whether the agent has not answered."""
-        return STATES[self.state].awaits_agents_answer
+        return self.phase is LoadPhase.ASKED
 
     @property
     def holds_lines(self) -> bool:
@@ -138,6 +146,12 @@ class Load:
         if self.decision is None:
             return not self.plan.client_may_see_past
         return self.decision.hides_replay
+
+    @property
+    def replay_was_dropped(self) -> bool:
+        """Whether so much of the held replay came that it was dropped (``REPLAY_TOO_LARGE``), so the rest must not
+        pass. Nothing else decides before the agent's answer that a load goes on holding."""
+        return self.state is LoadState.HOLDING_REPLAY and self.decision is not None
 
     @property
     def needs_comparison(self) -> bool:

@@ -10,7 +10,7 @@ from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, make_decision
+from acp_proxy.comparison.whose_past import Rule, WhosePast
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
@@ -38,11 +38,11 @@ from acp_proxy.proxy.load.load_plan import FORK_PLAN
 from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
-    AWAITING_PAST_STATES,
     OVERTAKABLE_STATES,
     STATES,
     Action,
     LoadEvent,
+    LoadPhase,
     LoadState,
 )
 from acp_proxy.proxy.shared_parts import SharedParts
@@ -83,7 +83,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
-                load.decision = _decide_by(load, Rule.PASSES)
+                load.decision = load.plan.decide(Rule.PASSES)
                 # What is sent is kept all the same, to compare it later.
                 return send_lines(load.lines.uncompared.lines if not load.hides_replay_now else [])
             case Action.DECIDE_AS_PLANNED:
@@ -108,7 +108,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = _decide_by(load, Rule.CANCELLED)
+                load.decision = load.plan.decide(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.state_updates.drop()
@@ -251,7 +251,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.is_handed_over = True
-        load.planned_decision = _decide_by(load, Rule.HANDED_OVER)
+        load.planned_decision = load.plan.decide(Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -273,7 +273,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = _decide_by(load, Rule.NOT_RECORDED)
+            load.decision = load.plan.decide(Rule.NOT_RECORDED)
             # A client that may not see the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.client_may_see_past
@@ -305,7 +305,7 @@ class LoadMachine:
     def handle_past_chosen(self, past_chosen: PastChosen) -> list[Effect]:
         """``run/`` has compared, and sent the transcript if that is shown."""
         load = self.loads.find_pending(past_chosen.request_id)
-        if load is None or load.state not in AWAITING_PAST_STATES:  # cancelled, or the id came again
+        if load is None or load.phase is not LoadPhase.AGREED:  # cancelled, or the id came again
             for cancelled in self.loads.list_opened():
                 if cancelled.request.id == past_chosen.request_id:
                     self._continuations.keep_handover_record(cancelled, past_chosen)
@@ -313,9 +313,9 @@ class LoadMachine:
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = past_chosen.decision if not is_cancelled else _decide_by(load, Rule.CANCELLED)
+        load.decision = past_chosen.decision if not is_cancelled else load.plan.decide(Rule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
-            # One that was compared before is in a turn, whose updates were recorded as they came.
+            # If something was compared before, a turn has begun, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
             self._keep_comparison(
                 load, past_chosen.comparison, past_chosen.transcript_size, needs_recheck=needs_recheck
@@ -469,9 +469,9 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.state is LoadState.HOLDING_REPLAY and (not load.lines.uncompared or load.decision is not None):
-                continue  # nothing can pass: none is held, or a part was dropped (``REPLAY_TOO_LARGE``)
-            effects += self._apply_event(load, LoadEvent.PROMPTED)
+            is_nothing_held = load.state is LoadState.HOLDING_REPLAY and not load.lines.uncompared
+            if not (is_nothing_held or load.replay_was_dropped):  # then nothing may pass
+                effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:
             effects += self.line_handler.send_updates_in_turn(opened_load)
@@ -513,11 +513,6 @@ class LoadMachine:
             effects += self._apply_postponed_events(load) or self._apply_event(load, LoadEvent.AGENT_ENDED)
         self._handovers.forget_asked_loads()
         return effects
-
-
-def _decide_by(load: Load, rule: Rule) -> Decision:
-    """Whose past the client sees if this rule holds."""
-    return make_decision(rule, client_may_see_past=load.plan.client_may_see_past)
 
 
 def _is_update(line: bytes) -> bool:

@@ -1,14 +1,8 @@
 """Makes all plans of how a request to open a session is served, before the agent is asked: from its capabilities, the
 store and the options.
 
-A plan never changes, but what happens later may override it in the ``Load``; for its rule, ``Load.planned_decision``
-has all of that:
-
-- Too much waits, the agent asks something, or a prompt comes: what was to wait passes, unless some of it was
-  dropped, since the client was not to get it.
-- The client cancels.
-- The agent was asked for a new session instead: ``HANDED_OVER`` decides.
-- A prompt comes, or there is a transcript by now: ``imports_replay`` is False.
+A plan never changes, but what happens later may override it: ``Load.decision`` says what overrides its rule,
+``Load.imports_replay`` what overrides ``may_import``.
 
 docs/transparency.md says who answers what.
 """
@@ -17,7 +11,7 @@ import enum
 
 from msgspec import Struct
 
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import Decision, Rule, make_decision
 from acp_proxy.protocol import acp
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, HandoverMode, Modes
@@ -59,6 +53,10 @@ class LoadPlan(Struct, frozen=True):
         """Whether what the agent sends goes to the client at once. Otherwise it waits until it is decided whose past
         the client sees."""
         return self.rule is Rule.PASSES
+
+    def decide(self, rule: Rule) -> Decision:
+        """Whose past the client of this plan sees if ``rule`` holds."""
+        return make_decision(rule, client_may_see_past=self.client_may_see_past)
 
 
 FORK_PLAN = LoadPlan(acp.FORK, rule=Rule.PASSES)

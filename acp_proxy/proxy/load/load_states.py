@@ -5,8 +5,8 @@ the table of its transitions.
 
 A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
 
-A load has three phases. Most go ``HOLDING_REPLAY`` → ``AWAITING_PAST`` → ``BEFORE_PROMPT`` → ``IN_FIRST_TURN`` →
-``OVER``: the agent answers, the past is shown, the client prompts, and that turn ends.
+A load has three phases (``LoadPhase``). Most go ``HOLDING_REPLAY`` → ``AWAITING_PAST`` → ``BEFORE_PROMPT`` →
+``IN_FIRST_TURN`` → ``OVER``: the agent answers, the past is shown, the client prompts, and that turn ends.
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
 all of it shows whose past the client should see (``HOLDING_REPLAY``). Where nothing is to be decided, or too much is
@@ -48,6 +48,15 @@ ends.
 
 import enum
 from typing import NamedTuple
+
+
+class LoadPhase(enum.Enum):
+    """How far a load has come."""
+
+    ASKED = "the agent has not answered; the client may have cancelled, and has its answer then"
+    AGREED = "the agent has agreed, or is not asked; the past is chosen, and sent if it is the transcript"
+    OPENED = "the client has its answer, too"
+    OVER = "nothing that comes belongs to it"
 
 
 class LoadState(enum.Enum):
@@ -125,7 +134,7 @@ class Action(enum.Enum):
     START_PASSING = (
         "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
     )
-    DECIDE_AS_PLANNED = "decide as planned, which is final from here on: a part of the replay was dropped"
+    DECIDE_AS_PLANNED = "decide as planned: a part of the replay was dropped, so the rest cannot pass any more"
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, and begin no transcript with what it sends"
@@ -153,12 +162,12 @@ Transitions = dict[LoadEvent, tuple[LoadState, tuple[Action, ...]]]
 class StateDefinition(NamedTuple):
     """What holds in a state.
 
-    ``transitions``: by event, the next state and what is done. ``awaits_agents_answer``: the agent has not answered.
-    ``holds_lines``: the session's lines wait for the answer to the client.
+    ``transitions``: by event, the next state and what is done. ``holds_lines``: the session's lines wait for the answer
+    to the client.
     """
 
+    phase: LoadPhase
     transitions: Transitions
-    awaits_agents_answer: bool = False
     holds_lines: bool = False
 
 
@@ -184,7 +193,7 @@ _CANCELLED_TRANSITIONS: Transitions = {
 
 STATES: dict[LoadState, StateDefinition] = {
     LoadState.HOLDING_REPLAY: StateDefinition(
-        awaits_agents_answer=True,
+        phase=LoadPhase.ASKED,
         holds_lines=True,
         transitions={
             # Nothing is sent yet: whose past is shown is known when ``run/`` has compared.
@@ -230,7 +239,7 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.PASSING: StateDefinition(
-        awaits_agents_answer=True,
+        phase=LoadPhase.ASKED,
         transitions={
             **_PASSING_TRANSITIONS,
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
@@ -240,7 +249,7 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.PASSING_CANCELLED: StateDefinition(
-        awaits_agents_answer=True,
+        phase=LoadPhase.ASKED,
         transitions={
             **_PASSING_TRANSITIONS,
             LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
@@ -248,9 +257,9 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_REPLAY,)),
         },
     ),
-    LoadState.PASSING_ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_PASSING_TRANSITIONS),
+    LoadState.PASSING_ABANDONED: StateDefinition(phase=LoadPhase.ASKED, transitions=_PASSING_TRANSITIONS),
     LoadState.CANCELLING: StateDefinition(
-        awaits_agents_answer=True,
+        phase=LoadPhase.ASKED,
         holds_lines=True,
         transitions={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
@@ -265,7 +274,7 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.CANCELLED: StateDefinition(
-        awaits_agents_answer=True,
+        phase=LoadPhase.ASKED,
         transitions={
             **_CANCELLED_TRANSITIONS,
             LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Action.DROP_REPLAY,)),
@@ -273,11 +282,13 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP_REPLAY,)),
         },
     ),
-    LoadState.ABANDONED: StateDefinition(awaits_agents_answer=True, transitions=_CANCELLED_TRANSITIONS),
+    LoadState.ABANDONED: StateDefinition(phase=LoadPhase.ASKED, transitions=_CANCELLED_TRANSITIONS),
     LoadState.AWAITING_PAST: StateDefinition(
+        phase=LoadPhase.AGREED,
         holds_lines=True,
         transitions={
-            # A prompt that has come meanwhile is brought by ``AWAIT_PROMPT_OR_END``.
+            # ``AWAIT_PROMPT_OR_END`` brings a prompt that has come meanwhile, and ends the load if the agent was not
+            # asked.
             LoadEvent.PAST_CHOSEN: (
                 LoadState.BEFORE_PROMPT,
                 (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.AWAIT_PROMPT_OR_END),
@@ -290,6 +301,7 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.CANCELLING_AGREED: StateDefinition(
+        phase=LoadPhase.AGREED,
         holds_lines=True,
         transitions={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
@@ -298,6 +310,7 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.BEFORE_PROMPT: StateDefinition(
+        phase=LoadPhase.OPENED,
         transitions={
             LoadEvent.PROMPTED: (LoadState.IN_FIRST_TURN, (Action.SETTLE, Action.BEGIN_UPDATES_IN_TURN)),
             LoadEvent.MUST_END: (LoadState.OVER, (Action.SETTLE, Action.FORGET)),
@@ -306,6 +319,7 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.IN_FIRST_TURN: StateDefinition(
+        phase=LoadPhase.OPENED,
         transitions={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
             LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.SEND_UPDATES_IN_TURN, Action.FORGET)),
@@ -314,14 +328,12 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.SEND_UPDATES_IN_TURN, Action.FORGET)),
         },
     ),
-    LoadState.OVER: StateDefinition(transitions={}),
+    LoadState.OVER: StateDefinition(phase=LoadPhase.OVER, transitions={}),
 }
 
 OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which nothing of the agent is expected any more; a late answer still counts."""
-AWAITING_PAST_STATES = frozenset({LoadState.AWAITING_PAST, LoadState.CANCELLING_AGREED})
-"""States in which the thread of ``run`` chooses the past, or sends the transcript."""
 UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})
 """States in which nobody wants a new session any more that the agent was asked for."""

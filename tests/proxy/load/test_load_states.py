@@ -20,11 +20,12 @@ from acp_proxy.proxy.load.load_states import (
     STATES,
     Action,
     LoadEvent,
+    LoadPhase,
     LoadState,
 )
 
 FIRST = (LoadState.HOLDING_REPLAY, LoadState.PASSING)
-AWAITING = {state for state, row in STATES.items() if row.awaits_agents_answer}
+AWAITING = {state for state, row in STATES.items() if row.phase is LoadPhase.ASKED}
 HOLDING = {state for state, row in STATES.items() if row.holds_lines}
 ANSWERS = frozenset({Action.ANSWER, Action.FINISH_PAST_AND_ANSWER, Action.ANSWER_CANCELLED})
 """Actions that answer the client's request."""
