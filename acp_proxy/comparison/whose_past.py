@@ -43,7 +43,7 @@ class Rule(enum.Enum):
     # comparison has ended meanwhile.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
-    NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # if what is sent is held, else PASSES
+    NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # a load that passes keeps PASSES
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
@@ -100,9 +100,11 @@ def choose_past(
 
     If none is planned, the client may see the past: for one that may not, the plan has a rule by which it gets nothing.
 
-    ``planned``: the decision of the plan, which no comparison changes, and no failure to read either, since a part of
-    the transcript may have been sent. None also if it is the transcript, and no thread can start to read that
-    (``LoadPerformer.give_up_past``). ``comparison``: of the agent's replay, whose last message was ended; None if the
+    ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could not be read: a part of the
+    transcript may have been sent by then. In place of a transcript that no thread can start to read,
+    ``LoadPerformer.give_up_past`` gives None.
+
+    ``comparison``: of the agent's replay, whose last message was ended; None if the
     agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the
     transcript could not be read, or the comparison was given up. ``is_open_elsewhere``: another process has the
     transcript open to append; None: not known.

@@ -6,7 +6,7 @@ from acp_proxy.proxy.draft_methods import DraftMethods
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.lists import jetbrains_index
 from acp_proxy.proxy.lists.agent_list import AgentList
-from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
+from acp_proxy.proxy.lists.jetbrains_index import JetBrainsIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.message_tracker import MessageTracker
@@ -29,7 +29,7 @@ class AgentAnswers:
         load_machine: LoadMachine,
         load_starter: LoadStarter,
         draft_methods: DraftMethods,
-        agent_index: AgentIndex,
+        agent_index: JetBrainsIndex,
         agent_list: AgentList,
         turn_ends: TurnEnds,
     ) -> None:

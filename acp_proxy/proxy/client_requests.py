@@ -7,7 +7,7 @@ from acp_proxy.proxy.draft_methods import DraftMethods
 from acp_proxy.proxy.effects import Effect, ListSessions
 from acp_proxy.proxy.lists import list_lines
 from acp_proxy.proxy.lists.agent_list import AgentList
-from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
+from acp_proxy.proxy.lists.jetbrains_index import JetBrainsIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.session_look_ups import SessionLookUps
@@ -24,7 +24,7 @@ class ClientRequests:
         load_starter: LoadStarter,
         look_ups: SessionLookUps,
         draft_methods: DraftMethods,
-        agent_index: AgentIndex,
+        agent_index: JetBrainsIndex,
         agent_list: AgentList,
     ) -> None:
         self._services = shared.services

@@ -37,7 +37,7 @@ from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.handover.handover_filter import HandoverFilter
 from acp_proxy.proxy.lists.agent_list import AgentList
-from acp_proxy.proxy.lists.jetbrains_index import AgentIndex
+from acp_proxy.proxy.lists.jetbrains_index import JetBrainsIndex
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
 from acp_proxy.proxy.load.waiting_messages import WaitingMessages
@@ -80,7 +80,7 @@ class Connection:
         self._handover_filter = HandoverFilter(shared, self._load_machine.loads)
         # Other requests that acp-proxy serves.
         self._agent_list = AgentList(shared)
-        self._agent_index = AgentIndex(shared, self._agent_list.agent_has)
+        self._agent_index = JetBrainsIndex(shared, self._agent_list.agent_has)
         self._draft_methods = DraftMethods(shared, self._load_machine.end_opened_load, self._agent_list.agent_has)
         # All messages.
         self._negotiation = Negotiation(shared, continuations)

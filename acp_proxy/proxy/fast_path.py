@@ -67,10 +67,10 @@ class FastPath:
         """Whether its updates without these bytes pass unparsed. False also if that is not known."""
 
     def admit_updates(self, data: bytes) -> str | None:
-        """The session whose updates these whole lines of the agent all are, if they may pass unparsed, into its
-        transcript too; None: something else, or it must be parsed.
+        """Return the session if these whole lines of the agent are all its updates, and may be sent and recorded
+        unparsed; else None.
 
-        The session that they begin with counts as updated last, whatever comes out.
+        The session that they begin with counts as updated last, whatever is returned.
         """
         if not data.startswith(self._prefix) and not self._switch_session(data):
             return None

@@ -14,7 +14,7 @@ from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import AmendList, AmendTitles, Forward, ListSessions, RelayEffect
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.lists import list_lines
-from acp_proxy.proxy.lists.jetbrains_index import AgentIndexRows
+from acp_proxy.proxy.lists.jetbrains_index import JetBrainsIndexRows
 from acp_proxy.proxy.lists.list_lines import ListChanges
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
@@ -130,7 +130,7 @@ class ListPerformer:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
         agents_line, list_member = effect.line, effect.rows_member
-        index = AgentIndexRows(
+        index = JetBrainsIndexRows(
             aliases, state.deleted_ids, frozenset({*effect.requested_ids, *effect.our_ids_by_client_id})
         )
         untitled = [

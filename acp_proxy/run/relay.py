@@ -223,7 +223,7 @@ class Relay:
             if session_id is None:
                 if not self._admit_simple_lines(Peer.AGENT, data):
                     return False
-            elif self._recorder is not None:
+            elif self._recorder is not None:  # there is one: else no update is admitted
                 self._recorder.add(RecordUnparsedUpdates(session_id, data))
         self._client_output.write(data)
         if session_id is not None:

@@ -14,7 +14,7 @@ from acp_proxy.proxy.effects import AddAlias, Effect, Forward
 from acp_proxy.proxy.events import PastChosen
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.load_states import UNWANTED_STATES, LoadEvent, LoadState
+from acp_proxy.proxy.load.load_states import HOLDING_STATES, UNWANTED_STATES, LoadEvent
 from acp_proxy.proxy.shared_parts import SharedParts
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
@@ -66,7 +66,7 @@ class Continuations:
         handover_mode = load.plan.handover_mode
         if (
             handover_mode == NEVER
-            or load.state is not LoadState.HOLDING_REPLAY
+            or load.state not in HOLDING_STATES
             or self._session_tracker.sessions.is_in_turn(load.session_id)
         ):
             return False

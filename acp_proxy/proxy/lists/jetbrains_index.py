@@ -61,7 +61,7 @@ def find_index_capabilities(client: object, agent: object) -> frozenset[str]:
     return agent_parts & {INDEX, *_PARTS} if is_agreed else frozenset()
 
 
-class AgentIndex:
+class JetBrainsIndex:
     """The index of one connection's agent. The agent's own ``session/set_title`` and ``session/archive`` count as parts
     of it."""
 
@@ -134,7 +134,7 @@ class AgentIndex:
         )
 
 
-class AgentIndexRows(Struct, frozen=True):
+class JetBrainsIndexRows(Struct, frozen=True):
     """Which rows of the agent's index the client sees, and by which ids, if sessions continue in others of the agent.
 
     ``aliases``: our ids of sessions by the agent's, oldest first. ``deleted_ids``: the deleted sessions.

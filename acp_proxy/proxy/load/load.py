@@ -37,7 +37,7 @@ def _choose_first_state(plan: LoadPlan, *, client_has_answer: bool) -> LoadState
     if client_has_answer:
         return LoadState.BEFORE_PROMPT
     if plan.agent_method is None:
-        return LoadState.AWAITING_PAST
+        return LoadState.CHOOSING_PAST
     return LoadState.PASSING if plan.passes_at_once else LoadState.HOLDING_REPLAY
 
 
@@ -93,19 +93,18 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.planned_decision = plan.decide(plan.rule) if plan.rule is not None else None
+        self.planned_decision = plan.make_decision(plan.rule) if plan.rule is not None else None
         """What ``choose_past`` is to return, whatever was compared; None: it finds a rule. From the plan, or from
         ``OPEN_NEW_SESSION``."""
         self.decision = self.planned_decision if plan.passes_at_once else None
-        """Whose past the client sees, and why; None: not decided yet. Mostly it is what ``choose_past`` has returned
-        (``LoadMachine.handle_past_chosen``). Only this comes before that, and overrides what is planned:
+        """Whose past the client sees, and why; None: not decided yet. Set by these, of which the first ones override
+        what is planned:
 
-        - The load passes, from the beginning or with ``START_PASSING``.
-        - The client cancels (``ANSWER_CANCELLED``).
-        - There is no transcript (``CHOOSE_AND_SHOW_PAST``), or no thread can start to read it
-          (``LoadPerformer.give_up_past``).
-
-        ``DECIDE_AS_PLANNED`` makes it what is planned before the agent's answer (``replay_was_dropped``)."""
+        - ``PASSES``, from the beginning or by ``START_PASSING``; ``CANCELLED``, by ``ANSWER_CANCELLED``.
+        - ``NOT_RECORDED``, by ``CHOOSE_AND_SHOW_PAST`` if there is no transcript.
+        - What is planned, by ``DECIDE_AS_PLANNED`` (``DROPPING_REPLAY``).
+        - Otherwise what ``choose_past`` has returned, by ``LoadMachine.handle_past_chosen``. If no thread can start to
+          read a transcript that is planned, that is ``UNREADABLE`` (``LoadPerformer.give_up_past``)."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""
@@ -146,12 +145,6 @@ class Load:
         if self.decision is None:
             return not self.plan.client_may_see_past
         return self.decision.hides_replay
-
-    @property
-    def replay_was_dropped(self) -> bool:
-        """Whether so much of the held replay came that it was dropped (``REPLAY_TOO_LARGE``), so the rest must not
-        pass. Nothing else decides before the agent's answer that a load goes on holding."""
-        return self.state is LoadState.HOLDING_REPLAY and self.decision is not None
 
     @property
     def needs_comparison(self) -> bool:

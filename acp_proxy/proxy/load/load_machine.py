@@ -38,6 +38,7 @@ from acp_proxy.proxy.load.load_plan import FORK_PLAN
 from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
+    HOLDING_STATES,
     OVERTAKABLE_STATES,
     STATES,
     Action,
@@ -83,7 +84,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
-                load.decision = load.plan.decide(Rule.PASSES)
+                load.decision = load.plan.make_decision(Rule.PASSES)
                 # What is sent is kept all the same, to compare it later.
                 return send_lines(load.lines.uncompared.lines if not load.hides_replay_now else [])
             case Action.DECIDE_AS_PLANNED:
@@ -108,7 +109,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = load.plan.decide(Rule.CANCELLED)
+                load.decision = load.plan.make_decision(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.state_updates.drop()
@@ -181,11 +182,7 @@ class LoadMachine:
     def take_retry_id(self, load: Load, answer: Response) -> str | None:
         """The id by which the agent had the session before, if it refuses another window's. Only once."""
         earlier_id, load.earlier_id = load.earlier_id, None
-        if (
-            earlier_id is None
-            or answer.error is None
-            or load.state not in (LoadState.HOLDING_REPLAY, LoadState.PASSING)
-        ):
+        if earlier_id is None or answer.error is None or load.state not in HOLDING_STATES | {LoadState.PASSING}:
             return None
         load.retried_id = earlier_id
         return earlier_id
@@ -251,7 +248,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.is_handed_over = True
-        load.planned_decision = load.plan.decide(Rule.HANDED_OVER)
+        load.planned_decision = load.plan.make_decision(Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -273,7 +270,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = load.plan.decide(Rule.NOT_RECORDED)
+            load.decision = load.plan.make_decision(Rule.NOT_RECORDED)
             # A client that may not see the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.client_may_see_past
@@ -305,7 +302,7 @@ class LoadMachine:
     def handle_past_chosen(self, past_chosen: PastChosen) -> list[Effect]:
         """``run/`` has compared, and sent the transcript if that is shown."""
         load = self.loads.find_pending(past_chosen.request_id)
-        if load is None or load.phase is not LoadPhase.AGREED:  # cancelled, or the id came again
+        if load is None or load.phase is not LoadPhase.SHOWING_PAST:  # cancelled, or the id came again
             for cancelled in self.loads.list_opened():
                 if cancelled.request.id == past_chosen.request_id:
                     self._continuations.keep_handover_record(cancelled, past_chosen)
@@ -313,7 +310,7 @@ class LoadMachine:
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = past_chosen.decision if not is_cancelled else load.plan.decide(Rule.CANCELLED)
+        load.decision = past_chosen.decision if not is_cancelled else load.plan.make_decision(Rule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
             # If something was compared before, a turn has begun, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
@@ -465,12 +462,11 @@ class LoadMachine:
 
     def handle_prompt(self, session_id: str, prompt: Request) -> list[Effect]:
         """The client prompts: bring ``PROMPTED`` to the session's loads. An opened one is settled; a replay that is
-        held passes, unless a part of it was dropped."""
+        held passes."""
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            is_nothing_held = load.state is LoadState.HOLDING_REPLAY and not load.lines.uncompared
-            if not (is_nothing_held or load.replay_was_dropped):  # then nothing may pass
+            if load.state is not LoadState.HOLDING_REPLAY or load.lines.uncompared:  # else it goes on holding
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:

@@ -54,7 +54,7 @@ class LoadPlan(Struct, frozen=True):
         the client sees."""
         return self.rule is Rule.PASSES
 
-    def decide(self, rule: Rule) -> Decision:
+    def make_decision(self, rule: Rule) -> Decision:
         """Whose past the client of this plan sees if ``rule`` holds."""
         return make_decision(rule, client_may_see_past=self.client_may_see_past)
 

@@ -5,28 +5,30 @@ the table of its transitions.
 
 A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
 
-A load has three phases (``LoadPhase``). Most go ``HOLDING_REPLAY`` → ``AWAITING_PAST`` → ``BEFORE_PROMPT`` →
-``IN_FIRST_TURN`` → ``OVER``: the agent answers, the past is shown, the client prompts, and that turn ends.
+A load has three phases (``LoadPhase``), and then is over. Most go ``HOLDING_REPLAY`` → ``CHOOSING_PAST`` →
+``BEFORE_PROMPT`` → ``IN_FIRST_TURN`` → ``OVER``: the agent answers, the past is shown, the client prompts, and that
+turn ends.
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
 all of it shows whose past the client should see (``HOLDING_REPLAY``). Where nothing is to be decided, or too much is
-held, it passes to the client at once (``PASSING``), and the agent's answer opens it. The client may cancel, and agents
-then answer, or replay and answer, or never do either; so what comes for a cancelled request must not be taken for the
-next one (``CANCELLING``, ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
+held, it passes to the client at once (``PASSING``), and the agent's answer opens it. Too much of a replay that the
+client is not to get is dropped instead (``DROPPING_REPLAY``). The client may cancel, and agents then answer, or replay
+and answer, or never do either; so what comes for a cancelled request must not be taken for the next one
+(``CANCELLING``, ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
-**Agreed.** The agent has answered with a result. ``run/`` compares what it sent with the transcript, on a thread of its
-own, and sends the transcript if that is to be shown (``AWAITING_PAST``, or ``CANCELLING_AGREED`` if the client
-cancels). What the agent sends meanwhile is held, and leaves after the answer.
+**Showing the past.** The agent has answered with a result. ``run/`` compares what it sent with the transcript, on a
+thread of its own, and sends the transcript if that is to be shown (``CHOOSING_PAST``, or ``CANCELLING_AGREED`` if the
+client cancels). What the agent sends meanwhile is held, and leaves after the answer.
 
-**Opened.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared
-until the next prompt (``BEFORE_PROMPT``). What is new then is recorded. In the turn that follows, everything is new
-except a replay that still runs (``IN_FIRST_TURN``).
+**Opened.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared until
+the next prompt (``BEFORE_PROMPT``). What is new then is recorded. In the turn that follows, everything is new except a
+replay that still runs (``IN_FIRST_TURN``).
 
-A load for which the agent is not asked begins as agreed, and is over with its answer. A fork begins as opened. The
-client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
+A load for which the agent is not asked begins with showing the past, and is over with its answer. A fork begins as
+opened. The client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
 
-Asked and agreed loads are *pending* in ``LoadRegistry``, cancelled ones too until the agent has answered. The first
-state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END``, ``DROPPED`` or
+Until they are opened, loads are *pending* in ``LoadRegistry``, cancelled ones too until the agent has answered. The
+first state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END``, ``DROPPED`` or
 ``AGENT_ENDED``.
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
@@ -54,7 +56,7 @@ class LoadPhase(enum.Enum):
     """How far a load has come."""
 
     ASKED = "the agent has not answered; the client may have cancelled, and has its answer then"
-    AGREED = "the agent has agreed, or is not asked; the past is chosen, and sent if it is the transcript"
+    SHOWING_PAST = "the agent has agreed, or is not asked; the past is chosen, and sent if it is the transcript"
     OPENED = "the client has its answer, too"
     OVER = "nothing that comes belongs to it"
 
@@ -64,6 +66,7 @@ class LoadState(enum.Enum):
 
     # Asked
     HOLDING_REPLAY = "the agent was asked; what it sends is held"
+    DROPPING_REPLAY = "the agent was asked; its replay is dropped, since it is too large and not for the client"
     PASSING = "the agent was asked; what it sends goes to a client that may see the past, and is compared later"
     PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
     PASSING_ABANDONED = "cancelled; the agent has answered a later request, so nothing is expected for this one"
@@ -72,8 +75,8 @@ class LoadState(enum.Enum):
     ABANDONED = (
         "cancelled, and the client has its error; the agent has answered a later request, or worked through a turn"
     )
-    # Agreed
-    AWAITING_PAST = (
+    # Showing the past
+    CHOOSING_PAST = (
         "the agent has agreed, or is not asked; ``run/`` chooses the past, and sends it if it is the transcript"
     )
     CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
@@ -134,15 +137,15 @@ class Action(enum.Enum):
     START_PASSING = (
         "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
     )
-    DECIDE_AS_PLANNED = "decide as planned: a part of the replay was dropped, so the rest cannot pass any more"
+    DECIDE_AS_PLANNED = "decide as planned, before the agent has answered"
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, and begin no transcript with what it sends"
     SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
     FINISH_PAST_AND_ANSWER = (
-        "note whose past it was; send the agent's replay if that was chosen, or the transcript's tail; then the answer "
-        "and the session's state, or to the agent the prompt that is sent again"
+        "note whose past it was; send the agent's replay if that was chosen, or its tail after the transcript; then "
+        "the answer and the session's state, or to the agent the prompt that is sent again"
     )
     ANSWER_CANCELLED = "decide by ``CANCELLED``, and answer the client that its request was cancelled"
     OPEN_NEW_SESSION = "plan to decide by ``HANDED_OVER``, and ask the agent for a new session instead"
@@ -175,6 +178,26 @@ _DROPPED_TRANSITION = (LoadState.OVER, (Action.FORGET,))
 """Nothing is settled."""
 _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.SEND_WAITING_FOR_ANSWER)
 
+_REFUSED_OR_ENDED = (
+    LoadState.OVER,
+    (
+        Action.SEND_HELD_REPLAY,
+        Action.SEND_WAITING_FOR_ANSWER,
+        Action.ANSWER,
+        Action.CLOSE_TRANSCRIPT,
+        Action.FORGET,
+    ),
+)
+_HOLDING_TRANSITIONS: Transitions = {
+    # Nothing is sent yet: whose past is shown is known when ``run/`` has compared.
+    LoadEvent.AGREED: (LoadState.CHOOSING_PAST, (Action.RECORD_OPENED, Action.CHOOSE_AND_SHOW_PAST)),
+    LoadEvent.REFUSED: _REFUSED_OR_ENDED,
+    LoadEvent.REPLAY_TOO_LARGE: (LoadState.DROPPING_REPLAY, (Action.DROP_REPLAY, Action.DECIDE_AS_PLANNED)),
+    # The client's thread decides this, while the agent's may be sending lines that were decided on before. So the
+    # answer waits until the output is free, and nothing older can come after it.
+    LoadEvent.CANCEL_REQUESTED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
+    LoadEvent.AGENT_ENDED: _REFUSED_OR_ENDED,
+}
 _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
         LoadState.BEFORE_PROMPT,
@@ -196,46 +219,28 @@ STATES: dict[LoadState, StateDefinition] = {
         phase=LoadPhase.ASKED,
         holds_lines=True,
         transitions={
-            # Nothing is sent yet: whose past is shown is known when ``run/`` has compared.
-            LoadEvent.AGREED: (LoadState.AWAITING_PAST, (Action.RECORD_OPENED, Action.CHOOSE_AND_SHOW_PAST)),
-            LoadEvent.REFUSED: (
-                LoadState.OVER,
-                (
-                    Action.SEND_HELD_REPLAY,
-                    Action.SEND_WAITING_FOR_ANSWER,
-                    Action.ANSWER,
-                    Action.CLOSE_TRANSCRIPT,
-                    Action.FORGET,
-                ),
-            ),
+            **_HOLDING_TRANSITIONS,
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
             LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
             # agent, this comes only if it may get one that waits (``LoadLineHandler.send_agents_request``).
             LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
-            # What was dropped can never pass, so from here on the load does not pass either. The past is not in these
-            # lines: it is shown after the agent's answer.
-            LoadEvent.REPLAY_TOO_LARGE: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.DECIDE_AS_PLANNED)),
-            # If part of a replay is held, it passes: nobody could tell the turn from it. If none is, or some of it was
-            # dropped, ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the
-            # answer.
+            # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
+            # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
             LoadEvent.PROMPTED: (
                 LoadState.PASSING,
                 (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER, Action.DROP_IMPORT),
             ),
-            # The client's thread decides this, while the agent's may be sending lines that were decided on before.
-            # So the answer waits until the output is free, and nothing older can come after it.
-            LoadEvent.CANCEL_REQUESTED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
-            LoadEvent.AGENT_ENDED: (
-                LoadState.OVER,
-                (
-                    Action.SEND_HELD_REPLAY,
-                    Action.SEND_WAITING_FOR_ANSWER,
-                    Action.ANSWER,
-                    Action.CLOSE_TRANSCRIPT,
-                    Action.FORGET,
-                ),
-            ),
+        },
+    ),
+    LoadState.DROPPING_REPLAY: StateDefinition(
+        phase=LoadPhase.ASKED,
+        holds_lines=True,
+        transitions={
+            # What was dropped can never pass, so neither a prompt nor the agent's request lets the rest pass. The past
+            # is not in these lines: it is shown after the agent's answer.
+            **_HOLDING_TRANSITIONS,
+            LoadEvent.SESSION_UNKNOWN: (LoadState.DROPPING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
         },
     ),
     LoadState.PASSING: StateDefinition(
@@ -283,8 +288,8 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.ABANDONED: StateDefinition(phase=LoadPhase.ASKED, transitions=_CANCELLED_TRANSITIONS),
-    LoadState.AWAITING_PAST: StateDefinition(
-        phase=LoadPhase.AGREED,
+    LoadState.CHOOSING_PAST: StateDefinition(
+        phase=LoadPhase.SHOWING_PAST,
         holds_lines=True,
         transitions={
             # ``AWAIT_PROMPT_OR_END`` brings a prompt that has come meanwhile, and ends the load if the agent was not
@@ -301,7 +306,7 @@ STATES: dict[LoadState, StateDefinition] = {
         },
     ),
     LoadState.CANCELLING_AGREED: StateDefinition(
-        phase=LoadPhase.AGREED,
+        phase=LoadPhase.SHOWING_PAST,
         holds_lines=True,
         transitions={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
@@ -331,6 +336,8 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.OVER: StateDefinition(phase=LoadPhase.OVER, transitions={}),
 }
 
+HOLDING_STATES = frozenset({LoadState.HOLDING_REPLAY, LoadState.DROPPING_REPLAY})
+"""States in which what the agent sends waits for its answer, for a client that has not cancelled."""
 OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})

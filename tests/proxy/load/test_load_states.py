@@ -16,6 +16,7 @@ from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
+    HOLDING_STATES,
     OVERTAKABLE_STATES,
     STATES,
     Action,
@@ -35,6 +36,7 @@ TOO_MUCH = {LoadEvent.CANNOT_WAIT, LoadEvent.REPLAY_TOO_LARGE}
 CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
     LoadState.HOLDING_REPLAY: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
+    LoadState.DROPPING_REPLAY: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, *TOO_MUCH, LoadEvent.TURN_ENDED},
     LoadState.PASSING_CANCELLED: {
         LoadEvent.CANCEL_REQUESTED,
@@ -46,7 +48,7 @@ MEANS_NOTHING = {
     LoadState.CANCELLING: {LoadEvent.CANCEL_REQUESTED, *TOO_MUCH, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
-    LoadState.AWAITING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.CHOOSING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLING_AGREED: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.BEFORE_PROMPT: {LoadEvent.TURN_ENDED},
     LoadState.IN_FIRST_TURN: {LoadEvent.PROMPTED},
@@ -59,7 +61,7 @@ that id waited for.
 SETTLING = {LoadEvent.MUST_END, LoadEvent.DROPPED, LoadEvent.AGENT_ENDED}
 CANNOT = {
     **{state: {LoadEvent.PAST_CHOSEN, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
-    LoadState.AWAITING_PAST: {*TOO_MUCH, *SETTLING},
+    LoadState.CHOOSING_PAST: {*TOO_MUCH, *SETTLING},
     LoadState.CANCELLING_AGREED: {*TOO_MUCH, *SETTLING},
 }
 """Events that cannot happen: no past is shown before the agent agrees, nothing to settle before the client's answer.
@@ -107,10 +109,12 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
     impossible = set(CANNOT.get(state, OPEN_ONLY))
     if state not in AWAITING:
         impossible |= OF_THE_AGENTS_ANSWER
-    elif state is not LoadState.HOLDING_REPLAY:  # only a load that waits for the agent can be handed over
+    elif state not in HOLDING_STATES:  # only a load that waits for the agent can be handed over
         impossible |= {LoadEvent.SESSION_UNKNOWN}
     if state not in OVERTAKABLE_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
+    if state is LoadState.DROPPING_REPLAY:  # what waits for it leaves without it
+        impossible |= {LoadEvent.CANNOT_WAIT}
     if state in (LoadState.CANCELLED, LoadState.ABANDONED):  # nothing waits
         impossible |= TOO_MUCH
     kinds = (event in STATES[state].transitions, event in MEANS_NOTHING[state], event in impossible)
