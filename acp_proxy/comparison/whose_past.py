@@ -39,10 +39,9 @@ class Rule(enum.Enum):
     """
 
     # Found in ``proxy/load``, by a plan or when something happens, such as that what was sent cannot be taken back.
-    # What the agent sends may be compared all the same, since some of it may be new. A cancel counts also if a
-    # comparison has ended meanwhile.
+    # What the agent sends may be compared all the same, since some of it may be new.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
-    CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
+    CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")  # whatever ``choose_past`` finds later
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # a load that passes keeps PASSES
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
@@ -98,7 +97,7 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    If none is planned, the client may see the past: for one that may not, the plan has a rule by which it gets nothing.
+    Without a planned decision, the client may see the past: a plan for one that may not has a rule (``LoadPlan``).
 
     ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could not be read: a part of the
     transcript may have been sent by then. In place of a transcript that no thread can start to read,

@@ -509,5 +509,5 @@ def test_a_row_is_enough_to_compare_a_new_kind_of_words(
 
 
 def test_a_number_in_transcripts_has_the_reasons_of_its_rules() -> None:
-    found = [list_reasons(number) for number in (4, 5, 7, None)]
+    found = [list_reasons(number) for number in (4, 5, 99, None)]
     assert found == [[Rule.NOTHING_REPLAYED.reason, Rule.LESS.reason], [Rule.SAME.reason], [], []]

@@ -257,8 +257,8 @@ class LoadLineHandler:
     def _send_late_updates(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
         # When the prompt settles the load, the state is ``IN_FIRST_TURN`` already, but its updates have not begun.
-        is_in_first_turn = load.state is LoadState.IN_FIRST_TURN and load.updates_in_turn is not None
-        if load.compared_replay is None or is_in_first_turn:
+        has_begun_first_turn = load.state is LoadState.IN_FIRST_TURN and load.updates_in_turn is not None
+        if load.compared_replay is None or has_begun_first_turn:
             return []
         return [Forward(Peer.CLIENT, line) for line in load.compared_replay.late_updates.release()]
 

@@ -1,5 +1,5 @@
-"""Makes all plans of how a request to open a session is served, before the agent is asked: from its capabilities, the
-store and the options.
+"""Makes the plans of how a request to open a session is served, before the agent is asked: from its capabilities, the
+store and the options. If too many are open, ``LoadStarter`` lets it pass or refuses it instead.
 
 A plan never changes, but what happens later may override it: ``Load.decision`` says what overrides its rule,
 ``Load.imports_replay`` what overrides ``may_import``.

@@ -131,6 +131,7 @@ class LoadRegistry:
     def add(self, load: Load) -> None:
         """Add a pending load. Beyond ``PENDING_LOADS_LIMIT``, the oldest is forgotten in its state, without an event,
         unless it holds lines back; so is one with the same request id."""
+        self._pending.pop(load.request.id, None)  # else this one would take its place in the order
         self._pending[load.request.id] = load
         if len(self._pending) > PENDING_LOADS_LIMIT:
             oldest = next(iter(self._pending))

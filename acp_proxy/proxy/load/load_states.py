@@ -66,7 +66,9 @@ class LoadState(enum.Enum):
 
     # Asked
     HOLDING_REPLAY = "the agent was asked; what it sends is held"
-    DROPPING_REPLAY = "the agent was asked; its replay is dropped, since it is too large and not for the client"
+    DROPPING_REPLAY = (
+        "as before, but its replay is too large, and not for the client: it is dropped whenever too much is held"
+    )
     PASSING = "the agent was asked; what it sends goes to a client that may see the past, and is compared later"
     PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
     PASSING_ABANDONED = "cancelled; the agent has answered a later request, so nothing is expected for this one"
@@ -337,7 +339,7 @@ STATES: dict[LoadState, StateDefinition] = {
 }
 
 HOLDING_STATES = frozenset({LoadState.HOLDING_REPLAY, LoadState.DROPPING_REPLAY})
-"""States in which what the agent sends waits for its answer, for a client that has not cancelled."""
+"""States in which what the agent sends waits until it answers, for a client that has not cancelled."""
 OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})

@@ -14,6 +14,7 @@ from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan
+from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
     HOLDING_STATES,
@@ -232,3 +233,13 @@ def _find_owner(node: ast.expr, names: set[str]) -> set[str]:
     """The same for this attribute, or else for what has it, such as ``compared_replay`` for its ``comparison``."""
     deeper = _find_owner(node.value, names) if isinstance(node, ast.Attribute) else set()
     return _find_attribute(node, names) or deeper
+
+
+def test_a_load_whose_request_id_is_used_again_is_the_latest_of_its_session() -> None:
+    requests = [Request(b"{}", RequestId(id), acp.LOAD, {}) for id in ("1", "2", "1")]
+    loads = [Load(each, "s", LoadPlan(acp.LOAD), has_transcript=True) for each in requests]
+    registry = LoadRegistry()
+    for load in loads:
+        registry.add(load)
+    assert registry.list_pending_of_session("s") == loads[1:]
+    assert registry.list_earlier(loads[2]) == [loads[1]]
