@@ -74,7 +74,7 @@ from acp_proxy.proxy.events import (
     LinesRead,
     OutputReserved,
     PageEmptied,
-    PastChosen,
+    PastReady,
     SessionLookedUp,
     UnsettledCompared,
 )
@@ -513,12 +513,12 @@ class CoreConversation:
         decision = wanted.planned_decision or choose_past(compared)
         decision = make_decision(rule, client_may_see_past=True) if rule is not None else decision
         told = [line(state) for state in states]
-        uncompared = PastChosen(
+        uncompared = PastReady(
             id, decision, None, told, handover_record, attached, comparison_was_skipped=True, transcript_size=size
         )
         if not wanted.needs_comparison and not self.core.must_compare_first(uncompared):
             return self._step(uncompared)
-        return self._step(PastChosen(id, decision, comparison, told, handover_record, attached, transcript_size=size))
+        return self._step(PastReady(id, decision, comparison, told, handover_record, attached, transcript_size=size))
 
     def free_output(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""

@@ -6,7 +6,7 @@ users, under "Whose replay you see".
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``make_decision`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result, and says what comes before ``choose_past``. A plan's rule is
-  ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastChosen`` brings the
+  ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastReady`` brings the
   decision back.
 """
 

@@ -28,7 +28,7 @@ from acp_proxy.proxy.events import (
     LineTooLong,
     OutputReserved,
     PageEmptied,
-    PastChosen,
+    PastReady,
     SessionLookedUp,
     UnsettledCompared,
 )
@@ -119,11 +119,11 @@ class Connection:
         """Whether so much waits that the agent must not be read until the past is shown."""
         return self._load_machine.limits.must_pause_agent
 
-    def must_compare_first(self, past_chosen: PastChosen) -> bool:
+    def must_compare_first(self, past_ready: PastReady) -> bool:
         """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run/`` must compare
-        before it passes ``past_chosen`` to ``handle``."""
-        return past_chosen.comparison_was_skipped and self._load_machine.loads.has_waiting_updates_of_replay(
-            past_chosen.request_id
+        before it passes ``past_ready`` to ``handle``."""
+        return past_ready.comparison_was_skipped and self._load_machine.loads.has_waiting_updates_of_replay(
+            past_ready.request_id
         )
 
     def handle(self, event: Event) -> list[Effect]:
@@ -146,8 +146,8 @@ class Connection:
                 effects = self._handle_too_long_line(peer, beginning)
             case SessionLookedUp():
                 effects = self._look_ups.handle_looked_up(event)
-            case PastChosen():
-                effects = self._load_machine.handle_past_chosen(event)
+            case PastReady():
+                effects = self._load_machine.handle_past_ready(event)
             case UnsettledCompared():
                 effects = self._load_machine.handle_unsettled_compared(event)
             case OutputReserved(request_id):
@@ -364,7 +364,7 @@ class Connection:
             self._session_tracker.begin_work(session_id)
             return self._handle_update(session_id, line, message)
         was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
-        late_effects = self._line_handler.end_turn(session_id) if was_in_turn else []
+        late_effects = self._line_handler.send_last_updates_of_turn(session_id) if was_in_turn else []
         end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
@@ -386,12 +386,12 @@ class Connection:
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._handle_visible_lines(self._handover_filter.take_all_partial_lines())
         for session_id, id in self._session_tracker.sessions.list_accepted_prompts():
-            effects += self._line_handler.end_turn(session_id)
+            effects += self._line_handler.send_last_updates_of_turn(session_id)
             effects += self._session_tracker.track_failed_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._line_handler.end_turn(open_request.session_id)
+                effects += self._line_handler.send_last_updates_of_turn(open_request.session_id)
                 effects += self._session_tracker.track_failed_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"

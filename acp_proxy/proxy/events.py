@@ -60,7 +60,7 @@ class SessionLookedUp(Struct, frozen=True):
     """It is another agent's, and the first prompt makes its copy. ``alias`` and ``is_open_elsewhere`` are None."""
 
 
-class PastChosen(Struct, frozen=True):
+class PastReady(Struct, frozen=True):
     """What ``ChooseAndShowPast`` asked for is done: it is chosen whose past is shown. If it is the transcript, the
     client has it; if it is the agent's replay, that leaves now.
 
@@ -117,7 +117,7 @@ Event = (
     LinesRead
     | LineTooLong
     | SessionLookedUp
-    | PastChosen
+    | PastReady
     | UnsettledCompared
     | OutputReserved
     | PageEmptied

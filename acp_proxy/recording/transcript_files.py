@@ -44,8 +44,8 @@ class Gap(Struct):
     retry_at: float = 0.0
 
     @property
-    def is_suspended(self) -> bool:
-        """Whether its session is suspended: nothing is tried before ``retry_at``."""
+    def waits_for_retry(self) -> bool:
+        """Whether its session is still suspended: nothing is tried before ``retry_at``."""
         return time.monotonic() < self.retry_at
 
 
@@ -124,7 +124,7 @@ class TranscriptFiles:
         session = self._sessions.get(session_id)
         gap = self._unnoted_gaps.get(session_id)
         self._heartbeat.beat()
-        if session is None or (gap is not None and gap.is_suspended):
+        if session is None or (gap is not None and gap.waits_for_retry):
             return
         try:
             if not session.agent_folder:

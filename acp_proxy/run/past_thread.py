@@ -23,7 +23,7 @@ from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import ChooseAndShowPast
-from acp_proxy.proxy.events import PastChosen
+from acp_proxy.proxy.events import PastReady
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.run.opened_transcript import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
@@ -54,7 +54,7 @@ class PastThread:
         transcript: OpenedTranscript,
         options: ShowOptions,
         client_output: Output,
-        try_finish: Callable[[PastChosen], bool],
+        try_finish: Callable[[PastReady], bool],
         warn: Callable[[str], None],
         *,
         run_id: str,
@@ -126,7 +126,7 @@ class PastThread:
         comparison_was_skipped = is_done and not effect.needs_comparison
         size = self._reader.size
         self._report(
-            PastChosen(
+            PastReady(
                 effect.request_id,
                 decision,
                 comparison,
@@ -168,12 +168,12 @@ class PastThread:
         v2_fold = V2Fold(self._session_id, tool_limit, page_size=FOLDED_PAGE) if is_folded else None
         return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_fold)
 
-    def _report(self, past_chosen: PastChosen) -> None:
+    def _report(self, past_ready: PastReady) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         # Not ``reserve``, which queues so that ``_send_unsent`` cannot keep others out: here, the lock is taken once.
         with self._client_output.lock:
             self._send_unsent_locked()
-            is_over = self._try_finish(past_chosen)
+            is_over = self._try_finish(past_ready)
         if not is_over:
             comparison: Comparison | None = None
             try:
@@ -181,7 +181,7 @@ class PastThread:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client_output.lock:  # it is over now, since no comparison was skipped
-                self._try_finish(replace(past_chosen, comparison=comparison, comparison_was_skipped=False))
+                self._try_finish(replace(past_ready, comparison=comparison, comparison_was_skipped=False))
         self._reader.close()
 
     def _compare(self) -> Comparison | None:

@@ -54,7 +54,7 @@ from acp_proxy.proxy.events import (
     LinesRead,
     LineTooLong,
     OutputReserved,
-    PastChosen,
+    PastReady,
     SessionLookedUp,
     UnsettledCompared,
 )
@@ -345,10 +345,10 @@ class Relay:
         """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
         match effect:
             case ChooseAndShowPast():  # its thread could not start
-                past_chosen = self._require_load_performer().give_up_past(effect)
+                past_ready = self._require_load_performer().give_up_past(effect)
                 self.pauses_agent = False
                 self._may_read_agent.set()
-                return self._decide(past_chosen)
+                return self._decide(past_ready)
             case LookUpSession(request_id):
                 return self._decide(SessionLookedUp(request_id, errno_name=trouble))
             case CompareUnsettled(request_id, session_id):
@@ -420,17 +420,17 @@ class Relay:
 
     # --- loads
 
-    def _try_finish_past(self, past_chosen: PastChosen) -> bool:
+    def _try_finish_past(self, past_ready: PastReady) -> bool:
         """The past is chosen, and the transcript sent if it is that: decide what follows, and do it.
         Called with the client's output held, so that nothing comes between the past and the answer.
 
         Returns False if there are updates that must be compared first; then it is not over.
         """
         with self._deciding_lock:
-            if self._connection.must_compare_first(past_chosen):
+            if self._connection.must_compare_first(past_ready):
                 return False
-            effects = self._decide_locked(past_chosen)
-        self._require_load_performer().forget(past_chosen.request_id)
+            effects = self._decide_locked(past_ready)
+        self._require_load_performer().forget(past_ready.request_id)
         self.pauses_agent = False
         self._may_read_agent.set()
         self._perform_with_output_reserved(effects)

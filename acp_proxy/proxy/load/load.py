@@ -103,7 +103,7 @@ class Load:
         - ``PASSES``, from the beginning or by ``START_PASSING``; ``CANCELLED``, by ``ANSWER_CANCELLED``.
         - ``NOT_RECORDED``, by ``CHOOSE_AND_SHOW_PAST`` if there is no transcript.
         - What is planned, by ``DECIDE_AS_PLANNED`` (``DROPPING_REPLAY``).
-        - Otherwise what ``choose_past`` has returned, by ``LoadMachine.handle_past_chosen``. If no thread can start to
+        - Otherwise what ``choose_past`` has returned, by ``LoadMachine.handle_past_ready``. If no thread can start to
           read a transcript that is planned, that is ``UNREADABLE`` (``LoadPerformer.give_up_past``)."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given

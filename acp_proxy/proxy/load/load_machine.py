@@ -26,7 +26,7 @@ from acp_proxy.proxy.effects import (
     StopShowingPast,
     Warn,
 )
-from acp_proxy.proxy.events import PastChosen, UnsettledCompared
+from acp_proxy.proxy.events import PastReady, UnsettledCompared
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
@@ -278,7 +278,7 @@ class LoadMachine:
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [
                 *([] if load.lines.uncompared else [warning]),
-                *self._apply_event(load, LoadEvent.PAST_CHOSEN),
+                *self._apply_event(load, LoadEvent.PAST_READY),
             ]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
@@ -299,32 +299,30 @@ class LoadMachine:
             )
         ]
 
-    def handle_past_chosen(self, past_chosen: PastChosen) -> list[Effect]:
+    def handle_past_ready(self, past_ready: PastReady) -> list[Effect]:
         """``run/`` has compared, and sent the transcript if that is shown."""
-        load = self.loads.find_pending(past_chosen.request_id)
+        load = self.loads.find_pending(past_ready.request_id)
         if load is None or load.phase is not LoadPhase.SHOWING_PAST:  # cancelled, or the id came again
             for cancelled in self.loads.list_opened():
-                if cancelled.request.id == past_chosen.request_id:
-                    self._continuations.keep_handover_record(cancelled, past_chosen)
+                if cancelled.request.id == past_ready.request_id:
+                    self._continuations.keep_handover_record(cancelled, past_ready)
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = past_chosen.decision if not is_cancelled else load.plan.make_decision(Rule.CANCELLED)
-        if past_chosen.comparison is not None and not load.opens_new_session:
+        load.decision = past_ready.decision if not is_cancelled else load.plan.make_decision(Rule.CANCELLED)
+        if past_ready.comparison is not None and not load.opens_new_session:
             # If something was compared before, a turn has begun, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
-            self._keep_comparison(
-                load, past_chosen.comparison, past_chosen.transcript_size, needs_recheck=needs_recheck
-            )
-        self._continuations.keep_handover_record(load, past_chosen)
-        load.latest_state_lines = past_chosen.latest_state_lines
-        return self._apply_event(load, LoadEvent.PAST_CHOSEN)
+            self._keep_comparison(load, past_ready.comparison, past_ready.transcript_size, needs_recheck=needs_recheck)
+        self._continuations.keep_handover_record(load, past_ready)
+        load.latest_state_lines = past_ready.latest_state_lines
+        return self._apply_event(load, LoadEvent.PAST_READY)
 
     def _finish_past_and_answer(self, load: Load) -> list[Effect]:
         """Send the agent's replay, or the tail that follows the transcript, then the answer and the states."""
         lines: list[bytes] = []
-        assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
+        assert load.decision is not None  # whoever brings ``PAST_READY`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
             lines = load.lines.uncompared.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:

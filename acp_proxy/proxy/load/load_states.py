@@ -32,7 +32,7 @@ first state is chosen in ``Load``. What is opened may end before its first turn 
 ``AGENT_ENDED``.
 
 Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
-``PAST_CHOSEN`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
+``PAST_READY`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
 ``AWAIT_PROMPT_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
 last one also ends other opened loads, if there are too many, or if they are of the same session.
 
@@ -106,8 +106,8 @@ class LoadEvent(enum.Enum):
     CANCEL_REQUESTED = "the client has cancelled its request"
     # ``LoadMachine.handle_output_reserved``
     OUTPUT_RESERVED = "the client's output is reserved"
-    # ``LoadMachine.handle_past_chosen``, or ``CHOOSE_AND_SHOW_PAST`` without a transcript
-    PAST_CHOSEN = "it is decided whose past is shown, and the transcript was sent if it is that"
+    # ``LoadMachine.handle_past_ready``, or ``CHOOSE_AND_SHOW_PAST`` without a transcript
+    PAST_READY = "it is decided whose past is shown, and the transcript was sent if it is that"
     # ``LoadMachine.handle_prompt``, and ``LoadMachine._apply_postponed_events`` if the prompt came before the client's
     # answer
     PROMPTED = "the client has sent a prompt"
@@ -296,7 +296,7 @@ STATES: dict[LoadState, StateDefinition] = {
         transitions={
             # ``AWAIT_PROMPT_OR_END`` brings a prompt that has come meanwhile, and ends the load if the agent was not
             # asked.
-            LoadEvent.PAST_CHOSEN: (
+            LoadEvent.PAST_READY: (
                 LoadState.BEFORE_PROMPT,
                 (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.AWAIT_PROMPT_OR_END),
             ),
@@ -313,7 +313,7 @@ STATES: dict[LoadState, StateDefinition] = {
         transitions={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
             LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
-            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
+            LoadEvent.PAST_READY: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
         },
     ),
     LoadState.BEFORE_PROMPT: StateDefinition(
