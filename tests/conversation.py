@@ -451,7 +451,7 @@ class CoreConversation:
         must_be_decided = (
             b'"session/' in data
             or data.startswith(_INITIALIZE)
-            or bool(self.core._aliases or self.core._copy_ids)
+            or bool(self.core._aliases or self.core._client_ids)
             or bool(self.core._load_machine.loads if sender is Peer.AGENT else self.core.waiting_messages)
         )
         decided = None if must_be_decided else copy.deepcopy(self.core)  # a copy costs more than all else

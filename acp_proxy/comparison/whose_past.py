@@ -100,8 +100,8 @@ def choose_past(
     Without a planned decision, the client may see the past: a plan for one that may not has a rule (``LoadPlan``).
 
     ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could not be read: a part of the
-    transcript may have been sent by then. In place of a transcript that no thread can start to read,
-    ``LoadPerformer.give_up_past`` gives None.
+    transcript may have been sent by then. ``LoadPerformer.give_up_past`` gives None in place of a transcript, which it
+    cannot show.
 
     ``comparison``: of the agent's replay, whose last message was ended; None if the
     agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the

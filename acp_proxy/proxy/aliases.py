@@ -1,7 +1,7 @@
 """Rewrites session ids in lines, both ways, for sessions that have more than one id.
 
-A session has up to three: the client's, ours, which its transcript has, and the agent's. ``CopyIds`` stands between the
-first two, ``Aliases`` between the last two. Where nothing differs, neither changes a line.
+A session has up to three: the client's, ours, which its transcript has, and the agent's. ``ClientIds`` stands between
+the first two, ``Aliases`` between the last two. Where nothing differs, neither changes a line.
 
 Only ``params.sessionId`` changes; every other byte of a line stays. docs/transparency.md says when ids differ.
 """
@@ -86,9 +86,9 @@ class Aliases(IdPairs):
     """A line from the agent with our ids."""
 
 
-class CopyIds(IdPairs):
-    """The ids by which the client knows sessions that it opened by the agent's id, where a session of ours continues.
-    Our id is kept; what is sent to the client has the id that it used last."""
+class ClientIds(IdPairs):
+    """The client's ids of sessions that it opened by the agent's id, where a session of ours continues: a copy, or one
+    that was handed over. Our id is kept; what is sent to the client has the id that it used last."""
 
     def has_client_id(self, client_id: str) -> bool:
         """Whether the client has used this id for a session of ours."""

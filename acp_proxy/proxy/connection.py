@@ -67,7 +67,7 @@ class Connection:
         self._session_tracker = shared.session_tracker
         self._unnamed_agent_entries = shared.unnamed_agent_entries
         self._aliases = shared.aliases
-        self._copy_ids = shared.copy_ids
+        self._client_ids = shared.client_ids
         self._handovers = shared.handovers
         self._uncopied_sessions = shared.uncopied_sessions
         # Requests to open a session.
@@ -181,7 +181,7 @@ class Connection:
         effects = self._unnamed_agent_entries.hold_back(effects)
         effects = self._draft_methods.have_titles_amended(effects)
         effects = self._uncopied_sessions.hold_back(effects)
-        return self._copy_ids.rewrite_effects(effects)
+        return self._client_ids.rewrite_effects(effects)
 
     def _handle_too_long_line(self, peer: Peer, beginning: bytes) -> list[Effect]:
         """A line of which no more is read: its bytes pass, and its session's transcript lacks it."""
@@ -199,9 +199,9 @@ class Connection:
         effects: list[Effect] = []
         for index, line in enumerate(lines):
             line, message = self._negotiation.read_and_amend_client_line(line)
-            if self._copy_ids:
+            if self._client_ids:
                 line, message = self._negotiation.read_and_amend_client_line(
-                    self._copy_ids.track_and_rewrite_from_client(line, message)
+                    self._client_ids.track_and_rewrite_from_client(line, message)
                 )
             if (waiting_effects := self.waiting_messages.try_add(lines[index], message)) is not None:
                 effects += waiting_effects
@@ -364,7 +364,7 @@ class Connection:
             self._session_tracker.begin_work(session_id)
             return self._handle_update(session_id, line, message)
         was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
-        late_effects = self._line_handler.send_last_updates_of_turn(session_id) if was_in_turn else []
+        late_effects = self._line_handler.send_undecided_updates(session_id) if was_in_turn else []
         end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
@@ -386,12 +386,12 @@ class Connection:
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._handle_visible_lines(self._handover_filter.take_all_partial_lines())
         for session_id, id in self._session_tracker.sessions.list_accepted_prompts():
-            effects += self._line_handler.send_last_updates_of_turn(session_id)
+            effects += self._line_handler.send_undecided_updates(session_id)
             effects += self._session_tracker.track_failed_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._line_handler.send_last_updates_of_turn(open_request.session_id)
+                effects += self._line_handler.send_undecided_updates(open_request.session_id)
                 effects += self._session_tracker.track_failed_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"

@@ -52,7 +52,7 @@ class FastPath:
         self._handovers = shared.handovers
         self._unnamed_agent_entries = shared.unnamed_agent_entries
         self._aliases = shared.aliases
-        self._copy_ids = shared.copy_ids
+        self._client_ids = shared.client_ids
         self._uncopied = shared.uncopied_sessions
         self._waiting_messages = waiting_messages
         self.agent_has_ended = False
@@ -97,7 +97,7 @@ class FastPath:
         means anything, since each may depend on the one before.
         """
         # Lines whose ids the other side knows by another name are rewritten, so they are parsed.
-        if self._aliases or self._copy_ids:
+        if self._aliases or self._client_ids:
             return False
         # What the agent sends may have to wait for the answer to a load, or be compared until the turn after it ends.
         if peer is Peer.AGENT and self._load_machine.loads:
@@ -140,7 +140,7 @@ class FastPath:
             # terminal that a tool call may show, since the output of that is noted.
             and self._session_tracker.sessions.needs_no_parsing(session_id)
             and self._aliases.find_our_id(session_id) is None  # else the client knows it by another id
-            and self._copy_ids.find_client_id(session_id) is None
+            and self._client_ids.find_client_id(session_id) is None
             # Another agent's gets a transcript when it is prompted.
             and not self._uncopied.is_uncopied(session_id)
             # else it may repeat the handover record, which the client must not see

@@ -32,7 +32,7 @@ class SessionLookUps:
         self._load_starter = load_starter
         self._handovers = shared.handovers
         self._aliases = shared.aliases
-        self._copy_ids = shared.copy_ids
+        self._client_ids = shared.client_ids
         self._pending: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: those that are being looked up, with their lines."""
         self._refused_prompts: dict[RequestId, tuple[Load, Request, bytes]] = {}
@@ -52,7 +52,7 @@ class SessionLookUps:
     def look_up_to_open(self, line: bytes, request: Request, session_id: str) -> list[Effect]:
         """A load or a resume from the client."""
         self._pending[request.id] = request, line
-        client_id = self._copy_ids.find_client_id(session_id)
+        client_id = self._client_ids.find_client_id(session_id)
         return [
             *self._load_machine.settle_previous_at_look_up(session_id),
             LookUpSession(
@@ -113,8 +113,8 @@ class SessionLookUps:
             return []
         request, line = self._pending.pop(session.request_id)
         session_id = acp.session_id(request.params) or ""
-        if session.our_id is not None and not self._copy_ids.has_client_id(session_id):
-            self._copy_ids.add(session.our_id, session_id)
+        if session.our_id is not None and not self._client_ids.has_client_id(session_id):
+            self._client_ids.add(session.our_id, session_id)
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
             return self._ask_to_delete(line, request, session_id, session)
@@ -135,7 +135,7 @@ class SessionLookUps:
             return [CloseTranscript(request.id), SetArchived(request.id, session_id, True, False)]
         self._looked_up_ids.add(request.id)
         # As the client sent it, so that its id stays the client's.
-        line = self._copy_ids.rewrite_for_client(line, request)
+        line = self._client_ids.rewrite_for_client(line, request)
         return [
             CloseTranscript(request.id),
             *self._load_starter.use_alias(session_id, session),

@@ -1,7 +1,7 @@
 """The parts of a connection that its other parts are built on."""
 
 from acp_proxy.protocol import versions
-from acp_proxy.proxy.aliases import Aliases, CopyIds
+from acp_proxy.proxy.aliases import Aliases, ClientIds
 from acp_proxy.proxy.capabilities import Services, Settings
 from acp_proxy.proxy.handover.handovers import Handovers
 from acp_proxy.proxy.open_requests import OpenRequests
@@ -35,6 +35,6 @@ class SharedParts:
         self.services = Services(settings.modes, may_serve=settings.records and settings.serves)
         self.unnamed_agent_entries = UnnamedAgentEntries()
         self.aliases = Aliases()
-        self.copy_ids = CopyIds()
+        self.client_ids = ClientIds()
         self.handovers = Handovers()
         self.uncopied_sessions = UncopiedSessions()

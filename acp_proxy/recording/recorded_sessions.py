@@ -37,7 +37,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         mask: Callable[[bytes], bytes] | None,
         fsyncs_each_write: bool,
     ) -> None:
-        """All are for ``TranscriptFiles``."""
+        """As for ``TranscriptFiles``."""
         super().__init__()
         self.files = TranscriptFiles(
             self, store, heartbeat, run_id, warn, find_agent_folder, mask=mask, fsyncs_each_write=fsyncs_each_write

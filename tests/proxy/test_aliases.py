@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.aliases import Aliases, CopyIds, with_result_session
+from acp_proxy.proxy.aliases import Aliases, ClientIds, with_result_session
 from acp_proxy.proxy.effects import Forward
 from tests.conversation import Said, chunk, line, notification, permission, prompt, result
 from tests.strategies import messages, one_line, spelled, texts, values
@@ -181,7 +181,7 @@ def test_rewriting_never_raises(said: bytes) -> None:
 
 
 def test_the_client_gets_the_id_of_a_session_that_it_used_last() -> None:
-    shown = CopyIds()
+    shown = ClientIds()
     shown.add("ours", "theirs")
 
     def used(session: str) -> bytes:

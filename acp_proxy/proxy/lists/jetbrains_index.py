@@ -70,7 +70,7 @@ class JetBrainsIndex:
         self._services = shared.services
         self._open_requests = shared.open_requests
         self._aliases = shared.aliases
-        self._copy_ids = shared.copy_ids
+        self._client_ids = shared.client_ids
         self._agent_has = agent_has
 
     def serve(self, request: Request) -> list[Effect] | None:
@@ -129,7 +129,7 @@ class JetBrainsIndex:
             is_of_agent_index=True,
             rows_member=method.rows_member,
             retitled_ids=self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES),
-            our_ids_by_client_id=self._copy_ids.our_ids_by_client_id,
+            our_ids_by_client_id=self._client_ids.our_ids_by_client_id,
             requested_ids=tuple(acp.strings(params, "sessionIds")),
         )
 

@@ -1,26 +1,30 @@
-"""A load as data: a request to open a session, and what belongs to it until it is over.
+"""A load as data: a request to open a session, and what belongs to it until it is over. ``load_plan`` decides before
+how it is served, and ``load_registry`` finds it.
 
 Two classes change a load, both under the lock on deciding (``Relay`` has it):
 
-- ``LoadMachine`` assigns its attributes and changes what they hold. It assigns the state only in
-  ``LoadMachine._apply_event``, as the table in ``load_states`` says.
-- ``LoadLineHandler`` assigns none. It adds what the agent sends to ``lines`` and takes what leaves. It feeds, rechecks
-  and settles ``compared_replay`` with its ``comparison``, and removes echoed prompts from ``unechoed_letters``, also by
-  means of ``UpdatesInTurn``. If a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply
+- ``LoadMachine`` assigns all attributes, the state only in ``LoadMachine._apply_event``, as the table in
+  ``load_states`` says.
+- ``LoadLineHandler`` assigns none, and changes what three of them hold: it fills and empties ``lines``; it feeds,
+  rechecks and settles ``compared_replay``; and it removes echoed prompts from ``unechoed_letters``, also by means of
+  ``UpdatesInTurn``. If a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply
   ``CANNOT_WAIT`` or ``REPLAY_TOO_LARGE``.
 
-``Continuations`` changes nothing of a load; it names the event that the answer to a new session is. The table has
-all changes of state, with one exception: ``LoadRegistry.add`` forgets the oldest pending load, if there are too many
-and it holds no lines back, and one whose request id the client uses again. Such a load never reaches ``OVER``. Some
-things are done without an event, since the state stays: what begins a load, asking the agent again with an earlier
-id when it refuses (``LoadMachine.take_retry_id``), keeping what was compared late
-(``LoadMachine.handle_unsettled_compared``), what settles a load before the next one, and what stops its past when the
-session is deleted.
+``Continuations`` changes nothing of a load. It says which event follows from the agent's answer to a new session.
 
-What happened before is the state, where the next step depends on it alone; the other attributes say what kind of load
-it is, and what else has happened to it.
+The table has all changes of state but one: ``LoadRegistry.add`` forgets a load without an event if its request id is
+used again, or if too many loads are pending and it holds no lines. Such a load never reaches ``OVER``.
 
-``load_plan`` decides before how a load is served, and ``load_registry`` finds it.
+Some things are done without an event, since the state stays:
+
+- A load begins.
+- The agent refuses it, and is asked again with an earlier id (``LoadMachine.take_retry_id``).
+- What came late has been compared (``LoadMachine.handle_unsettled_compared``).
+- The next load of the session is looked up, so this one is settled (``LoadMachine.settle_previous_at_look_up``).
+- The session is deleted, so its past is not shown any more (``LoadMachine.delete_session``).
+
+Where the next step depends on what happened before, and on nothing else, that is the state. The other attributes say
+what kind of load it is, and what else has happened to it.
 """
 
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
@@ -97,14 +101,16 @@ class Load:
         """What ``choose_past`` is to return, whatever was compared; None: it finds a rule. From the plan, or from
         ``OPEN_NEW_SESSION``."""
         self.decision = self.planned_decision if plan.passes_at_once else None
-        """Whose past the client sees, and why; None: not decided yet. Set by these, of which the first ones override
-        what is planned:
+        """Whose past the client sees, and why; None: not decided yet. In the order of time:
 
-        - ``PASSES``, from the beginning or by ``START_PASSING``; ``CANCELLED``, by ``ANSWER_CANCELLED``.
-        - ``NOT_RECORDED``, by ``CHOOSE_AND_SHOW_PAST`` if there is no transcript.
-        - What is planned, by ``DECIDE_AS_PLANNED`` (``DROPPING_REPLAY``).
-        - Otherwise what ``choose_past`` has returned, by ``LoadMachine.handle_past_ready``. If no thread can start to
-          read a transcript that is planned, that is ``UNREADABLE`` (``LoadPerformer.give_up_past``)."""
+        1. ``PASSES``, from the beginning or by ``START_PASSING``. Nothing is chosen then.
+        2. What is planned, by ``DECIDE_AS_PLANNED`` (``DROPPING_REPLAY``).
+        3. ``NOT_RECORDED``, by ``CHOOSE_AND_SHOW_PAST``, if there is no transcript. Nothing is chosen then.
+        4. What ``choose_past`` has returned, by ``LoadMachine.handle_past_ready``: what is planned, or else what it
+           finds. If no thread can start to read a transcript that is planned, that is ``UNREADABLE``
+           (``LoadPerformer.give_up_past``).
+
+        At any time before the client has its answer, a cancel makes it ``CANCELLED``, unless the load passes."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""

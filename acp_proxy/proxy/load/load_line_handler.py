@@ -249,11 +249,6 @@ class LoadLineHandler:
             return []
         return self.send_updates_in_turn(load) if load.updates_in_turn is not None else self._send_late_updates(load)
 
-    def send_last_updates_of_turn(self, session_id: str) -> list[Effect]:
-        """A turn is about to end: send and record the updates that wait in it."""
-        load = self._loads.find_opened(session_id)
-        return self.send_updates_in_turn(load) if load is not None else []
-
     def _send_late_updates(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
         # When the prompt settles the load, the state is ``IN_FIRST_TURN`` already, but its updates have not begun.

@@ -31,16 +31,6 @@ Until they are opened, loads are *pending* in ``LoadRegistry``, cancelled ones t
 first state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END``, ``DROPPED`` or
 ``AGENT_ENDED``.
 
-Three actions may bring the next event of their load themselves, so they come last: ``CHOOSE_AND_SHOW_PAST`` brings
-``PAST_READY`` if there is no transcript, ``OPEN_NEW_SESSION`` brings ``REFUSED`` if no session can be asked for, and
-``AWAIT_PROMPT_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or ``AGENT_ENDED``. The
-last one also ends other opened loads, if there are too many, or if they are of the same session.
-
-Some events come only under conditions: ``PROMPTED`` to a load that holds a replay (``LoadMachine.handle_prompt``),
-``CANNOT_WAIT`` for a request (``LoadLineHandler.send_agents_request``), and ``SESSION_UNKNOWN`` instead of ``REFUSED``
-(``Continuations.needs_new_session``). None comes for an agent's error if the agent is asked again with an earlier id
-(``LoadStarter.retry_with_earlier_id``).
-
 What becomes of an update of the conversation in each state is in ``LoadLineHandler.handle_update``. In a turn, the
 state hardly matters: ``LoadLineHandler._handle_update_in_turn``.
 
@@ -90,7 +80,15 @@ class LoadState(enum.Enum):
 
 
 class LoadEvent(enum.Enum):
-    """What can happen to a load. The comments say who brings it."""
+    """What can happen to a load. The comments say who brings it. Some come only under a condition:
+
+    - ``PROMPTED``, to a load that holds a replay (``LoadMachine.handle_prompt``)
+    - ``CANNOT_WAIT``, for a request of the agent (``LoadLineHandler.send_agents_request``)
+    - ``SESSION_UNKNOWN`` instead of ``REFUSED`` (``Continuations.needs_new_session``)
+
+    Neither of these two comes for an error of the agent if it is asked again with an earlier id
+    (``LoadStarter.retry_with_earlier_id``).
+    """
 
     # ``LoadMachine.handle_agents_answer`` or, except ``SESSION_UNKNOWN``, ``LoadMachine.handle_new_session_answer``;
     # ``REFUSED`` also ``OPEN_NEW_SESSION``
@@ -123,7 +121,13 @@ class LoadEvent(enum.Enum):
 
 
 class Action(enum.Enum):
-    """What a transition does."""
+    """What a transition does. Three actions may bring the next event of their load themselves, so they come last:
+
+    - ``CHOOSE_AND_SHOW_PAST`` brings ``PAST_READY``, if there is no transcript.
+    - ``OPEN_NEW_SESSION`` brings ``REFUSED``, if no session can be asked for.
+    - ``AWAIT_PROMPT_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or
+      ``AGENT_ENDED``. It also ends other opened loads, if there are too many, or if they are of the same session.
+    """
 
     RECORD_OPENED = (
         "record that the session was opened, with the replay if that is imported, and the session's state; have the "
@@ -339,7 +343,8 @@ STATES: dict[LoadState, StateDefinition] = {
 }
 
 HOLDING_STATES = frozenset({LoadState.HOLDING_REPLAY, LoadState.DROPPING_REPLAY})
-"""States in which what the agent sends waits until it answers, for a client that has not cancelled."""
+"""States in which what the agent sends waits until it answers, for a client that has not cancelled. Fewer than those
+with ``holds_lines``."""
 OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
