@@ -602,7 +602,7 @@ class CoreConversation:
             case CompareUnsettled(id, session, told, since):
                 stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 comparison = stored.compared(told, since or 0) if stored.has_transcript else None
-                return self._decide(UnsettledCompared(id, session, comparison, len(stored.says)), step)
+                return self._decide(UnsettledCompared(id, session, comparison, len(told), len(stored.says)), step)
             case ListSessions():
                 rows = [row for row in self.rows if row.is_archived in _SHOWN[effect.archive_filter]]
                 page = encode_page(

@@ -4,8 +4,9 @@
 It does no I/O and asks for no time. ``run/`` calls it under one lock.
 """
 
-from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.agent_answers import AgentAnswers
 from acp_proxy.proxy.capabilities import Settings
@@ -17,6 +18,7 @@ from acp_proxy.proxy.effects import (
     Forward,
     LookUpSession,
     RecordGap,
+    RecordMessage,
     RecordUnparsedUpdates,
     Warn,
     WriteToStderr,
@@ -322,6 +324,8 @@ class Connection:
                 return self._agent_answers.handle(line, message)
             case Request(params=params):
                 session_id = acp.session_id(params)
+                if session_id is not None:
+                    self._handovers.forget_first_prompt(session_id)
                 effects: list[Effect] = [
                     *self._line_handler.send_undecided_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
@@ -346,16 +350,25 @@ class Connection:
                 return [*self._message_tracker.track(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _handle_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
-        load = self._load_machine.loads.find_load_for_updates(session_id) if session_id is not None else None
+        if session_id is None:
+            return [Forward(Peer.CLIENT, line, may_precede_recording=True)]
+        update = acp.member(message.params, "update")
+        load = self._load_machine.loads.find_load_for_updates(session_id)
         if load is not None:
-            return self._line_handler.handle_update(load, line, message)
-        effects: list[Effect] = [Forward(Peer.CLIENT, line, may_precede_recording=True)]
-        if session_id is not None:
-            update = acp.member(message.params, "update")
+            effects = self._line_handler.handle_update(load, line, message)
+        else:
             may_be_new = self._open_requests.may_open_new_session
-            effects += self._session_tracker.track_update(
-                session_id, message.raw, update, session_may_be_new=may_be_new
-            )
+            effects = [
+                Forward(Peer.CLIENT, line, may_precede_recording=True),
+                *self._session_tracker.track_update(session_id, message.raw, update, session_may_be_new=may_be_new),
+            ]
+        # What is recorded in a turn is no replay. A user message may be an echo, and agents send state at any time.
+        if (
+            self._handovers.may_resend_prompt(session_id)
+            and update_kinds.find(acp.update_kind(update)).role not in (Role.USER, Role.STATE)
+            and any(isinstance(effect, RecordMessage) for effect in effects)
+        ):
+            self._handovers.forget_first_prompt(session_id)
         return effects
 
     def _handle_work_state(self, session_id: str, work_state: str, line: bytes, message: Notification) -> list[Effect]:

@@ -83,11 +83,13 @@ class PastReady(Struct, frozen=True):
 
 class UnsettledCompared(Struct, frozen=True):
     """The comparison that ``CompareUnsettled`` asked for; None if the transcript could not be read.
-    ``transcript_size``: the size of the transcript, in bytes."""
+
+    ``update_count``: the updates that were compared. ``transcript_size``: the size of the transcript, in bytes."""
 
     request_id: RequestId
     session_id: str
     comparison: Comparison | None
+    update_count: int = 0
     transcript_size: int = 0
 
 

@@ -145,6 +145,8 @@ class FastPath:
             and not self._uncopied.is_uncopied(session_id)
             # else it may repeat the handover record, which the client must not see
             and not self._handovers.may_repeat_handover_record(session_id)
+            # else the agent's first words say that it knows the session
+            and not self._handovers.may_resend_prompt(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
             and not load_machine.line_handler.claims_all_updates(session_id)

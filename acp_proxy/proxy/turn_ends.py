@@ -59,6 +59,7 @@ class TurnEnds:
 
     def _handle_acceptance(self, session_id: str, id: RequestId, line: bytes, message: Response) -> list[Effect]:
         """Version 2: the agent has accepted a prompt. Its turn may have ended before."""
+        self._handovers.forget_first_prompt(session_id)
         accept_effects = self._session_tracker.track_accepted_prompt(session_id, message.raw, id)
         is_over = EndTurn(session_id) in accept_effects
         end_effects = (

@@ -117,7 +117,7 @@ class LoadPerformer:
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
                 self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
-        return UnsettledCompared(effect.request_id, effect.session_id, comparison, size)
+        return UnsettledCompared(effect.request_id, effect.session_id, comparison, len(effect.updates), size)
 
     def start_past_thread(self, effect: ChooseAndShowPast) -> None:
         """Start the thread of a load whose session was looked up."""

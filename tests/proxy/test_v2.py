@@ -145,6 +145,20 @@ def test_updates_pass_unread_except_for_the_state() -> None:
     )
 
 
+def test_a_first_prompt_after_a_load_is_forgotten_once_the_agent_accepts_it() -> None:
+    second = talk()
+    second.stored["s"] = SimulatedSession()
+    second.client.say(
+        request("load", "session/resume", {"sessionId": "s", "cwd": "/w", "replayFrom": {"type": "start"}})
+    )
+    second.agent.say(result("load", {}))
+    second.end_past("load")
+    second.client.say(prompt(1, "s"))
+    assert second.core.fast_path.admit_updates(line(agent_chunk("a"))) is None, "it may be sent again"
+    second.agent.say(ACCEPTED)
+    assert second.core.fast_path.admit_updates(line(agent_chunk("a"))) == "s"
+
+
 def test_a_delete_is_served() -> None:
     second = talk().open("s")
     assert second.client.say(delete(2, "s")).to_client == line(result(2, {}))

@@ -16,8 +16,8 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import ALWAYS, Modes, Settings
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.proxy.effects import Effect
-from acp_proxy.proxy.events import Event, LinesRead
+from acp_proxy.proxy.effects import CompareUnsettled, Effect
+from acp_proxy.proxy.events import Event, LinesRead, UnsettledCompared
 from acp_proxy.proxy.fast_path import FastPath
 from acp_proxy.run.load_performer import LoadPerformer
 from acp_proxy.run.output import POSTED_LIMIT, Output
@@ -471,3 +471,49 @@ def test_a_load_cancelled_during_a_line_beyond_the_limit_blocks_nothing(
     talk.agent.say(b"\n")
     assert talk.editor.hear(id=1)["error"]["code"] == -32800
     assert talk.editor.lines[-2:-1] == [long + b"\n"]
+
+
+# --- what comes while a transcript is read
+
+
+def test_what_the_agent_says_while_a_prompt_waits_for_a_comparison_is_recorded(
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client's pump compares without the lock on deciding, so the agent's pump decides meanwhile."""
+    compare_unsettled = LoadPerformer.compare_unsettled
+
+    def compare_slowly(self: LoadPerformer, effect: CompareUnsettled) -> UnsettledCompared:
+        compared = compare_unsettled(self, effect)
+        talk.agent.say(chunk("said meanwhile"))
+        talk.editor.hear(**chunk("said meanwhile"))
+        return compared
+
+    monkeypatch.setattr(LoadPerformer, "compare_unsettled", compare_slowly)
+    talk.turn("one")
+    talk.exchange("session/resume", {"sessionId": "s", "cwd": "/project", "mcpServers": []}, {})
+    talk.agent.say(chunk("said before"))
+    talk.editor.hear(**chunk("said before"))
+    talk.turn("two")
+    talk.end()
+    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
+    transcript = path.read_text(encoding="utf-8")
+    assert [transcript.count(text) for text in ("said before", "said meanwhile")] == [1, 1]
+    assert transcript.index("said before") < transcript.index("said meanwhile") < transcript.index("two")
+
+
+def test_a_load_is_answered_on_a_line_of_its_own_if_the_agent_ends_within_one(tmp_path: Path) -> None:
+    talk = RelayConversation(ProxyStore(tmp_path / "store"))
+    talk.open(loads=True)
+    talk.turn("one")
+    talk.editor.say(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "session/load",
+            "params": {"sessionId": "s", "cwd": "/project", "mcpServers": []},
+        }
+    )
+    talk.agent.hear(id=1)
+    talk.agent.say(json.dumps(chunk("one more")).encode())
+    talk.end()
+    assert talk.editor.hear(id=1)["error"]["code"] == -32603

@@ -362,6 +362,16 @@ class Handovers:
         if load.can_compare and not load.opens_new_session and len(prompt.raw) <= RESENT_LIMIT:
             self._first_prompts[load.session_id] = load, prompt
 
+    def may_resend_prompt(self, session_id: str) -> bool:
+        """Whether the session's first prompt after a load is not answered, and the agent has not shown that it knows
+        the session."""
+        return session_id in self._first_prompts
+
+    def forget_first_prompt(self, session_id: str) -> None:
+        """The agent has accepted the prompt, or said or asked something in its turn: it knows the session. A prompt
+        that it has begun to work on must not be sent again."""
+        self._first_prompts.pop(session_id, None)
+
     def take_prompt_to_resend(
         self, session_id: str, prompt_id: RequestId, error: object
     ) -> tuple[Load, Request] | None:

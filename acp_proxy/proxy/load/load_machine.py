@@ -10,6 +10,7 @@ from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
+from acp_proxy.comparison.sent_messages import read_update_as_v1
 from acp_proxy.comparison.whose_past import Rule, WhosePast
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
@@ -105,7 +106,10 @@ class LoadMachine:
                 if load.refused_prompt is not None:  # the refusal is the prompt's answer, and ends its turn
                     self._handovers.end_resending(load.session_id)
                     return [DecideLater(Peer.AGENT, [load.refused_prompt[1]])]
-                return [Forward(Peer.CLIENT, load.answer_line)] if load.answer_line else []
+                # An agent that has ended may have left a line without a newline; this answer is not the agent's then.
+                return (
+                    [Forward(Peer.CLIENT, load.answer_line, is_own=self._has_agent_ended)] if load.answer_line else []
+                )
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
@@ -344,12 +348,17 @@ class LoadMachine:
         """``run/`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_opened(), *self.loads.list_pending()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
-                load.lines.uncompared.drop()
+                uncompared = load.lines.uncompared.take()
                 if load.compared_replay is not None:
                     load.compared_replay.end_recheck(unsettled_compared.comparison)
                 elif unsettled_compared.comparison is None:
                     load.can_compare = False
                 else:
+                    # The transcript was read without the lock: the agent may have sent more meanwhile, which passed.
+                    for line, is_after_an_answer in uncompared[unsettled_compared.update_count :]:
+                        unsettled_compared.comparison.add(
+                            line, read_update_as_v1(line), is_after_an_answer=is_after_an_answer
+                        )
                     compared = self._keep_comparison(
                         load, unsettled_compared.comparison, unsettled_compared.transcript_size, needs_recheck=False
                     )

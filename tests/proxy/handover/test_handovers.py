@@ -523,6 +523,38 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert asked == [client_kept("s", prompt(2, "s"))]
 
 
+KNOWS_THE_SESSION: dict[str, Said] = {
+    "words": chunk("s", "I will push it."),
+    "a thought": chunk("s", "Hmm.", "agent_thought_chunk"),
+    "a call": update("s", "tool_call", toolCallId="c9", title="git push", status="completed"),
+    "a question": permission(7, "s"),
+}
+
+
+@pytest.mark.parametrize("said", KNOWS_THE_SESSION.values(), ids=KNOWS_THE_SESSION)
+def test_a_prompt_that_the_agent_has_begun_to_work_on_is_not_sent_again(said: Said) -> None:
+    talk = about_to_load(capabilities=RESUMES)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.end_past(1)
+    talk.client.say(prompt(2, "s"))
+    talk.agent.say(said)
+    failed = error(2, -32603, "Repository not found")
+    step = talk.agent.say(failed)
+    assert (step.to_client, step.to_agent) == (line(failed), b"")
+
+
+@pytest.mark.parametrize("said", [chunk("s", "and now?", "user_message_chunk"), commands("s", "x")])
+def test_a_prompt_of_which_the_agent_has_said_nothing_new_is_sent_again(said: Said) -> None:
+    talk = about_to_load(capabilities=RESUMES)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.end_past(1)
+    talk.client.say(prompt(2, "s"))
+    talk.agent.say(said)
+    assert json.loads(talk.agent.say(error(2, -32002, "Session not found")).to_agent) == new(OURS)
+
+
 NOT_FOUND = error(2, -32002, "Session not found")
 
 
