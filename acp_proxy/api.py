@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, NoSuchSession
@@ -17,7 +16,7 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.index_file import ListedSession
-from acp_proxy.store.store_base import find_default_root
+from acp_proxy.store.store_base import resolve_root
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import SpokenMessage, ToolCall
@@ -107,7 +106,7 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     data directory. Raises NoStore, and UsageError if the configuration file is needed and wrong.
     """
     place = path or os.environ.get(_STORE) or config_file.read_valid().get("store")
-    root = Path(place).expanduser() if place else find_default_root()
+    root = resolve_root(os.fspath(place) if place else "")
     archive = CommandStore(root, create=False)
     if not archive.exists:
         raise NoStore(root)

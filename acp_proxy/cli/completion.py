@@ -42,10 +42,10 @@ def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str,
 
 def _choose_root(path: str) -> Path:
     """The store's directory: ``path``, else that of the configuration file, else the default."""
-    from acp_proxy.store.store_base import find_default_root
+    from acp_proxy.store.store_base import resolve_root
 
     path = path or config_file.read_user_file()[0].get("store", "")
-    return Path(path).expanduser() if path else find_default_root()
+    return resolve_root(path)
 
 
 def _is_for_zsh() -> bool:

@@ -10,19 +10,16 @@ from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, UsageError
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.store_base import find_default_root
+from acp_proxy.store.store_base import resolve_root
 from acp_proxy.transcript.file_access import PRIVATE_UMASK
 
 STORE_VARIABLE = "ACP_PROXY_STORE"
 
 
 def find_root(path: str) -> Path:
-    """The store's directory: ``path``, else that of the configuration file, else the default. Raises UsageError."""
-    return _resolve_root(path or _read_configured_root())
-
-
-def _resolve_root(path: str) -> Path:
-    return Path(path).expanduser() if path else find_default_root()
+    """The store's directory: ``path``, else that of the configuration file, else the default. Raises UsageError,
+    StoreRefused."""
+    return resolve_root(path or _read_configured_root())
 
 
 def read_umask() -> int:
@@ -59,7 +56,7 @@ def open_store(path: str, *, create: bool = False, for_writing: bool = False) ->
     """
     make_new_files_private()
     configured_path = "" if path else _read_configured_root()
-    root = _resolve_root(path or configured_path)
+    root = resolve_root(path or configured_path)
     bin_days = config_values.read_bin_days() if for_writing else None
     store = CommandStore(root, create=create, bin_days=bin_days)
     if configured_path and not store.exists:

@@ -34,12 +34,15 @@ class GitReader:
         self._is_stuck = False
 
     def read(self, directory: str | None) -> GitHead:
-        """As ``read_git_head``; empty if that takes too long."""
+        """As ``read_git_head``; empty if that takes too long, or no thread can start."""
         if self._is_stuck:
             return GitHead()
         heads: list[GitHead] = []
         thread = threading.Thread(target=lambda: heads.append(read_git_head(directory)), name="git", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # no thread can start now
+            return GitHead()
         thread.join(_READ_SECONDS)
         self._is_stuck = not heads
         return heads[0] if heads else GitHead()

@@ -61,6 +61,8 @@ class Output:
         """Guards what was posted; never held while writing."""
         self._posted: deque[bytes] = deque()
         self._posted_size = 0
+        self._is_delivering = False
+        """Whether a thread writes what was posted."""
         self.is_gone = False
         self.slow_write_count = 0
         """How often a peer that had to be waited for has accepted data."""
@@ -102,16 +104,26 @@ class Output:
         if not data:
             return
         with self._post_condition:
-            self._post_condition.wait_for(lambda: not self._posted or self._posted_size + len(data) <= limit)
+            self._start_delivering()
+            self._post_condition.wait_for(lambda: not self._is_delivering or self._posted_size + len(data) <= limit)
             self._posted.append(data)
             self._posted_size += len(data)
-            if len(self._posted) == 1:
-                threading.Thread(target=self._deliver, name="post", daemon=True).start()
+            self._start_delivering()
 
     def wait_until_written(self, seconds: float | None = None) -> bool:
         """Wait until everything posted is written, for at most ``seconds``. Returns whether it is."""
         with self._post_condition:
+            self._start_delivering()
+            if not self._is_delivering:
+                return not self._posted
             return self._post_condition.wait_for(lambda: not self._posted, seconds)
+
+    def _start_delivering(self) -> None:
+        """Start the thread that writes what was posted, unless it runs. For a holder of the condition."""
+        if self._posted and not self._is_delivering:
+            with contextlib.suppress(RuntimeError):  # no thread can start now: the next message tries again
+                threading.Thread(target=self._deliver, name="post", daemon=True).start()
+                self._is_delivering = True
 
     def widen(self) -> None:
         """Prepare for much data."""
@@ -151,7 +163,7 @@ class Output:
             with self._post_condition:
                 self._posted_size -= len(self._posted.popleft())
                 self._post_condition.notify_all()
-                is_more = bool(self._posted)
+                self._is_delivering = is_more = bool(self._posted)
 
     def _write_rest(self, view: memoryview) -> None:
         while view:

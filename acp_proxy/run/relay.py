@@ -357,6 +357,10 @@ class Relay:
                 return self._decide_waiting(session_id)
             case AmendList(line=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
+            case ListSessions(request_id):
+                return [own_messages.refuse_unreadable(request_id, trouble)]
+            case DeleteSession(request_id=RequestId() as request_id):
+                return [own_messages.refuse_unwritable(request_id, trouble)]
             case SetTitle(request_id=request_id) | SetArchived(request_id=request_id):
                 return [own_messages.refuse_unwritable(request_id, trouble)]
             case AnswerStatus(request_id=request_id):

@@ -24,7 +24,7 @@ from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay
 from acp_proxy.run.shutdown import supervise
 from acp_proxy.store.proxy_store import ALL_AGENTS, ProxyStore, import_lazy_modules
-from acp_proxy.store.store_base import find_default_root
+from acp_proxy.store.store_base import resolve_root
 from acp_proxy.transcript.file_access import PRIVATE_UMASK
 
 STDIN, STDOUT = 0, 1
@@ -179,7 +179,11 @@ def _open_store(values: dict[str, str]) -> ProxyStore | None:
 
     It is opened on a thread of its own, because one that hangs must not keep the editor and the agent apart for ever.
     """
-    root = Path(values["store"]).expanduser() if values["store"] else find_default_root()
+    try:
+        root = resolve_root(values["store"])
+    except StoreRefused as refused:
+        warn(f"nothing is recorded: {refused}")
+        return None
     results: list[ProxyStore | StoreRefused] = []
     days = options.parse_bin_days(values["bin-days"])
 

@@ -96,12 +96,17 @@ class TimedAnswers:
     def answer(self, make_answer: Callable[[], bytes], timeout_answer: bytes) -> None:
         """Compute and send an answer on the worker; if that takes too long, send ``timeout_answer`` instead.
 
-        If too many questions are waiting, wait a moment for room, then send ``timeout_answer``.
+        If too many questions are waiting, wait a moment for room, then send ``timeout_answer``. Raises RuntimeError if
+        no thread can start.
         """
         if not self._questions.acquire(timeout=STALL_SECONDS):
             self._client_output.post(timeout_answer)
             return
-        claim_answer = self.start_timer(timeout_answer)
+        try:
+            claim_answer = self.start_timer(timeout_answer)
+        except RuntimeError:  # no thread can start now
+            self._questions.release()
+            raise
 
         def work() -> None:
             line = timeout_answer

@@ -283,9 +283,12 @@ class Journal:
             self._cached = _identify(new_status), cached[1].follow(piece.value for piece in find_events(line))
 
     def copy_title(self, session_id: str, old_name: str, new_name: str) -> None:
-        """Give the user's title of the transcript ``old_name``, if there is one, to ``new_name``. Raises OSError."""
-        if (title := self.read_state().titles.get(old_name)) is not None:
-            self.append(Event.make_title(session_id, new_name, title))
+        """Give the title of the transcript ``old_name``, if there is one, to ``new_name``, as the user's or the
+        agent's. Raises OSError."""
+        state = self.read_state()
+        if (title := state.titles.get(old_name)) is not None:
+            by_agent = old_name in state.titled_by_agent
+            self.append(Event.make_title(session_id, new_name, title, by_agent=by_agent))
 
     def fsync(self) -> None:
         """Return once everything appended is on disk. Raises OSError."""

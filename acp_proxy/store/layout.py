@@ -32,6 +32,8 @@ FORMAT = 1
 JOURNAL = file_access.JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _REMOVAL_SEPARATOR = "."
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")
+"""What bytes that are not UTF-8 become in names."""
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
 SEARCH_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls|\.parts)?\.sqlite3")
 """A search table, or with the group one of tool calls. Versions that do not know the latter remove it like the former:
@@ -131,9 +133,12 @@ class Layout:
             raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.")
 
     def list_agents(self) -> list[str]:
-        """The folders of all agents, sorted. Raises OSError."""
+        """The folders of all agents, sorted. Raises OSError. One whose name is not UTF-8 is none of ours, and no row of
+        the index can have it."""
         try:
-            return sorted(path.name for path in self.transcripts.iterdir() if path.is_dir())
+            return sorted(
+                path.name for path in self.transcripts.iterdir() if path.is_dir() and not _NOT_UTF8.search(path.name)
+            )
         except FileNotFoundError:  # the store was removed
             return []
 

@@ -47,6 +47,15 @@ def find_default_root() -> Path:
     return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
 
 
+def resolve_root(path: str) -> Path:
+    """The store's directory: ``path``, else the default. Raises StoreRefused if the home directory is not known:
+    without HOME, for a user id that the system has no name for, as in some containers."""
+    try:
+        return Path(path).expanduser() if path else find_default_root()
+    except RuntimeError as problem:
+        raise StoreRefused("Your home directory is not known. Set HOME, or name a directory with --store.") from problem
+
+
 class StoreBase:
     """A store's directory, opened; base class of ``ProxyStore``, ``CommandStore`` and ``SyncStore``."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.recording import git_head
-from acp_proxy.recording.git_head import read_git_head
+from acp_proxy.recording.git_head import GitReader, read_git_head
 from acp_proxy.transcript.file_format import GitHead
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -127,3 +127,17 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "deeper").mkdir()
     os.mkfifo(tmp_path / "deeper/.git")
     assert read_git_head(str(tmp_path / "deeper")) == GitHead()
+
+
+def test_where_no_thread_can_start_there_is_no_branch_and_the_next_read_tries_again(
+    monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    reader = GitReader()
+    with monkeypatch.context() as limit:
+        limit.setattr(threading.Thread, "start", refuse_to_start)
+        assert reader.read(str(repository)) == GitHead()
+    assert reader.read(str(repository)).branch == "main"
+
+
+def refuse_to_start(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")

@@ -342,3 +342,24 @@ def test_a_thread_that_waits_writes_before_the_next_part_of_the_past(pipe: Pipe)
         pipe.output.write_locked(b"the next part\n")
     writer.join(SECONDS)
     assert pipe.read_all() == b"another session\nthe next part\n"
+
+
+def test_what_is_posted_while_no_thread_can_start_is_written_with_the_next_message(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_to_start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as limit:
+        limit.setattr(threading.Thread, "start", refuse_to_start)
+        pipe.output.post(b"one\n")
+        pipe.output.post(b"x" * POSTED_LIMIT + b"\n")
+        assert not pipe.output.wait_until_written()
+    reader = threading.Thread(target=pipe.output.post, args=(b"three\n",))
+    reader.start()
+    data = b""
+    while not data.endswith(b"three\n"):
+        data += os.read(pipe.reading, 65536)
+    reader.join()
+    assert data == b"one\n" + b"x" * POSTED_LIMIT + b"\nthree\n"
+    assert pipe.output.wait_until_written(SECONDS)

@@ -517,3 +517,19 @@ def test_a_load_is_answered_on_a_line_of_its_own_if_the_agent_ends_within_one(tm
     talk.agent.say(json.dumps(chunk("one more")).encode())
     talk.end()
     assert talk.editor.hear(id=1)["error"]["code"] == -32603
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("session/list", {}), ("session/delete", {"sessionId": "s"})], ids=["list", "delete"]
+)
+def test_a_request_is_answered_while_no_thread_can_start(
+    talk: RelayConversation, monkeypatch: pytest.MonkeyPatch, method: str, params: dict[str, str]
+) -> None:
+    def refuse_to_start(timer: threading.Timer) -> None:
+        raise RuntimeError("can't start new thread")
+
+    talk.turn("one")
+    with monkeypatch.context() as limit:
+        limit.setattr(threading.Timer, "start", refuse_to_start)
+        assert talk.ask(method, params)["error"]["code"] == -32603
+    assert "result" in talk.ask(method, params)

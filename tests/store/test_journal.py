@@ -429,3 +429,14 @@ def test_a_delete_ends_what_the_agent_has_said(journal: Journal) -> None:
     journal.append(Event(DELETED, "a"), transcript_lines.time(3))
     state = journal.read_state()
     assert (state.titled_by_agent, state.archived_by_agent) == (set(), set())
+
+
+def test_a_copied_title_stays_the_users_or_the_agents(journal: Journal) -> None:
+    for number, (session, by_agent) in enumerate({"a": True, "b": False}.items()):
+        name = file_name(session)
+        journal.append(Event.make_title(session, name, "Title", by_agent=by_agent), transcript_lines.time(number))
+        journal.copy_title(session, name, f"{name}~1")
+    state = journal.read_state()
+    assert set(state.titles.values()) == {"Title"}
+    assert len(state.titles) == 4
+    assert state.titled_by_agent == {file_name("a"), ASIDE_NAME}

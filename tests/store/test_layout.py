@@ -1,6 +1,7 @@
 """The places of all files, and which files are transcripts."""
 
 import os
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -29,6 +30,14 @@ def test_only_transcripts_count_as_transcripts(tmp_path: Path) -> None:
         (folder / name).touch()
     assert layout.list_names("agent") == [a, f"{a}~1", b]
     assert layout.list_names("nobody") == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are not UTF-8")
+def test_a_folder_whose_name_is_not_utf8_is_no_agents(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    for name in (b"b", b"caf\xe9", b"caf\xc3\xa9"):
+        os.makedirs(os.path.join(os.fsencode(tmp_path), b"transcripts", name))
+    assert layout.list_agents() == ["b", "caf\xe9"]
 
 
 def test_every_folder_is_an_agent(tmp_path: Path) -> None:

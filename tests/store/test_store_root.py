@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from acp_proxy.errors import StoreRefused
-from acp_proxy.store import store_root
+from acp_proxy.store import store_base, store_root
 
 
 def mode(path: Path) -> int:
@@ -137,3 +137,14 @@ def test_threads_can_prepare_one_directory_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.join(20)
     assert refused == []
+
+
+@pytest.mark.parametrize("path", ["", "~/store"])
+def test_an_unknown_home_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    def find_nobody(*given: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", find_nobody)
+    monkeypatch.setattr(store_base, "find_default_root", find_nobody)
+    with pytest.raises(StoreRefused, match="Set HOME"):
+        store_base.resolve_root(path)
