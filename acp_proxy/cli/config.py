@@ -20,7 +20,7 @@ from acp_proxy.cli.shared_options import JsonOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.store_base import find_default_root
+from acp_proxy.store.store_base import resolve_root
 from acp_proxy.views import sanitize
 
 _DEFAULT, _ENVIRONMENT, _FILE = "default", "environment", "file"
@@ -136,7 +136,7 @@ def read_settings(environment: Mapping[str, str], file: Mapping[str, str]) -> It
         elif name in file:
             source, value = _FILE, file[name]
         else:
-            source, value = _DEFAULT, str(find_default_root()) if name == "store" else option.default
+            source, value = _DEFAULT, str(resolve_root("")) if name == "store" else option.default
         yield Setting(name, option.variable, value, source, option.is_flag)
 
 

@@ -45,7 +45,7 @@ def doctor(
 
     Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.store.store_base import find_default_root
+    from acp_proxy.store.store_base import resolve_root
     from acp_proxy.tools.doctor import formatting
     from acp_proxy.tools.doctor.report import diagnose, split_run_command  # imported late: no other command needs these
     from acp_proxy.tools.editors.config_dirs import find_machine
@@ -60,7 +60,7 @@ def doctor(
         store_given = split_run_command(agent or ["agent"], {})[0]["store"]
         make_new_files_private()
         # A fault in the configuration file stops no check.
-        root = find_root(store or store_given or str(find_default_root()))
+        root = find_root(store or store_given or str(resolve_root("")))
         diagnosis = diagnose(root, find_machine(), agent or [], min(timeout, _DAY), umask, _print_progress, registry)
     if as_json:
         typer.echo(sanitize.format_json(formatting.encode_json(diagnosis), indent=2))

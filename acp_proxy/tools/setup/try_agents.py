@@ -69,7 +69,7 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     Returns False if one does not answer. ``tried_agents``: gets the results.
     """
     from acp_proxy.cli.open_store import find_root, make_new_files_private, read_umask
-    from acp_proxy.store.store_base import find_default_root
+    from acp_proxy.store.store_base import resolve_root
     from acp_proxy.tools.doctor.report import diagnose_agent
 
     print_on_stderr(
@@ -78,7 +78,7 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     )
     umask = read_umask()
     make_new_files_private()
-    root = find_root(str(find_default_root()))
+    root = find_root(str(resolve_root("")))
     same_agents: dict[object, list[tuple[Path, StartedAgent]]] = {}
     for path, agent in ((change.path, agent) for change in changes for agent in _find_changed(change)):
         same_agents.setdefault((agent.words, agent.environment), []).append((path, agent))
