@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
-from acp_proxy.comparison.whose_past import Rule, choose_past, make_decision
+from acp_proxy.comparison.whose_past import Rule, apply_rule, choose_past
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import own_messages
@@ -511,7 +511,7 @@ class CoreConversation:
         if compared is not None:
             compared.end_message()
         decision = wanted.planned_decision or choose_past(compared)
-        decision = make_decision(rule, client_may_see_past=True) if rule is not None else decision
+        decision = apply_rule(rule, client_may_see_past=True) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastReady(
             id, decision, None, told, handover_record, attached, comparison_was_skipped=True, transcript_size=size

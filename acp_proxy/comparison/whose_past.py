@@ -4,7 +4,7 @@ users, under "Whose replay you see".
 
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
-- ``make_decision`` says for every rule whose past that is for the client of a load.
+- ``apply_rule`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result, and says what comes before ``choose_past``. A plan's rule is
   ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastReady`` brings the
   decision back.
@@ -79,7 +79,7 @@ def list_reasons(number: object) -> list[str]:
     return [rule.reason for rule in Rule if rule.number == number] if number is not None else []
 
 
-def make_decision(rule: Rule, *, client_may_see_past: bool) -> Decision:
+def apply_rule(rule: Rule, *, client_may_see_past: bool) -> Decision:
     """Whose past the client sees if this rule holds.
 
     ``client_may_see_past``: False if the client has the past on the screen, as one has that resumes. True also for a
@@ -116,7 +116,7 @@ def choose_past(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return make_decision(rule, client_may_see_past=True)
+    return apply_rule(rule, client_may_see_past=True)
 
 
 def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

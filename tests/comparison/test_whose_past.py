@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, list_reasons, make_decision
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, apply_rule, list_reasons
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, ReplayForm, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry
@@ -76,7 +76,7 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
 @pytest.mark.parametrize("path", WITHOUT_COMPARISON)
 def test_a_rule_that_needs_no_comparison_decides_alone(path: str) -> None:
     rule, client_may_see_past, whose_past = WITHOUT_COMPARISON[path]
-    assert make_decision(rule, client_may_see_past=client_may_see_past) == Decision(whose_past, rule)
+    assert apply_rule(rule, client_may_see_past=client_may_see_past) == Decision(whose_past, rule)
 
 
 def test_every_rule_decides_on_some_path() -> None:

@@ -1,7 +1,7 @@
 """In which of the agent's sessions a session continues once it is loaded: the one that was asked for, one to which the
 agent renames that, or a new one, since the agent cannot open the old one. The last is a handover.
 
-Changes nothing of a ``Load``: ``LoadMachine`` does with it what the results here say.
+Changes nothing of a ``Load``: ``LoadMachine`` does with it what the results here say. Adds aliases and handovers.
 """
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from acp_proxy.proxy.effects import AddAlias, Effect, Forward
 from acp_proxy.proxy.events import PastReady
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.load_states import HOLDING_STATES, UNWANTED_STATES, LoadEvent
+from acp_proxy.proxy.load.load_states import HOLDING_UNTIL_AGENT_ANSWERS, UNWANTED_STATES, LoadEvent
 from acp_proxy.proxy.shared_parts import SharedParts
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
@@ -66,7 +66,7 @@ class Continuations:
         handover_mode = load.plan.handover_mode
         if (
             handover_mode == NEVER
-            or load.state not in HOLDING_STATES
+            or load.state not in HOLDING_UNTIL_AGENT_ANSWERS
             or self._session_tracker.sessions.is_in_turn(load.session_id)
         ):
             return False
@@ -84,7 +84,7 @@ class Continuations:
         except (ValueError, KeyError) as problem:
             return jsonrpc.encode_error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
 
-    def judge_new_session_answer(self, load: Load, line: bytes, message: Response) -> NewSessionOutcome:
+    def apply_new_session_answer(self, load: Load, line: bytes, message: Response) -> NewSessionOutcome:
         """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
         id, opened_id = load.request.id, acp.session_id(message.result)
         if load.state in UNWANTED_STATES:

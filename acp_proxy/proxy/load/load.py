@@ -97,7 +97,7 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.planned_decision = plan.make_decision(plan.rule) if plan.rule is not None else None
+        self.planned_decision = plan.apply_rule(plan.rule) if plan.rule is not None else None
         """What ``choose_past`` is to return, whatever was compared; None: it finds a rule. From the plan, or from
         ``OPEN_NEW_SESSION``."""
         self.decision = self.planned_decision if plan.passes_at_once else None

@@ -19,7 +19,7 @@ from acp_proxy.proxy.load.line_buffers import WaitingLine
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
 from acp_proxy.proxy.load.load_registry import LoadRegistry
-from acp_proxy.proxy.load.load_states import HOLDING_STATES, LoadEvent, LoadState
+from acp_proxy.proxy.load.load_states import HOLDING_UNTIL_AGENT_ANSWERS, LoadEvent, LoadState
 from acp_proxy.proxy.session_tracker import SessionTracker
 
 
@@ -114,7 +114,7 @@ class LoadLineHandler:
         the agent may need the client's answer to give its own. The held replay leaves before it unless the client does
         not get it."""
         load = self._loads.find_load_holding_lines(session_id)
-        if load is None or load.state not in HOLDING_STATES:
+        if load is None or load.state not in HOLDING_UNTIL_AGENT_ANSWERS:
             return self.send_in_order(session_id, line)
         # What is only planned hides nothing here: the request may be about something in the replay.
         passes = load.lines.uncompared and not load.hides_replay_now
@@ -132,7 +132,7 @@ class LoadLineHandler:
     def _keep_within_limits(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes from now on. If the client is not to see the
         agent's replay, that is dropped instead, and what waits beside it leaves if that is not enough."""
-        if load.state not in HOLDING_STATES or not self._limits.is_exceeded_by(load):
+        if load.state not in HOLDING_UNTIL_AGENT_ANSWERS or not self._limits.is_exceeded_by(load):
             return []
         if load.planned_decision is not None and load.planned_decision.hides_replay:
             effects = self._apply_event(load, LoadEvent.REPLAY_TOO_LARGE)

@@ -39,7 +39,7 @@ from acp_proxy.proxy.load.load_plan import FORK_PLAN
 from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
-    HOLDING_STATES,
+    HOLDING_UNTIL_AGENT_ANSWERS,
     OVERTAKABLE_STATES,
     STATES,
     Action,
@@ -85,7 +85,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
-                load.decision = load.plan.make_decision(Rule.PASSES)
+                load.decision = load.plan.apply_rule(Rule.PASSES)
                 # What is sent is kept all the same, to compare it later.
                 return send_lines(load.lines.uncompared.lines if not load.hides_replay_now else [])
             case Action.DECIDE_AS_PLANNED:
@@ -113,7 +113,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = load.plan.make_decision(Rule.CANCELLED)
+                load.decision = load.plan.apply_rule(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.state_updates.drop()
@@ -186,7 +186,11 @@ class LoadMachine:
     def take_retry_id(self, load: Load, answer: Response) -> str | None:
         """The id by which the agent had the session before, if it refuses another window's. Only once."""
         earlier_id, load.earlier_id = load.earlier_id, None
-        if earlier_id is None or answer.error is None or load.state not in HOLDING_STATES | {LoadState.PASSING}:
+        if (
+            earlier_id is None
+            or answer.error is None
+            or load.state not in HOLDING_UNTIL_AGENT_ANSWERS | {LoadState.PASSING}
+        ):
             return None
         load.retried_id = earlier_id
         return earlier_id
@@ -252,7 +256,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.is_handed_over = True
-        load.planned_decision = load.plan.make_decision(Rule.HANDED_OVER)
+        load.planned_decision = load.plan.apply_rule(Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -261,7 +265,7 @@ class LoadMachine:
 
     def handle_new_session_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
-        new_session = self._continuations.judge_new_session_answer(load, line, message)
+        new_session = self._continuations.apply_new_session_answer(load, line, message)
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
         idle = self._negotiated.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
@@ -274,7 +278,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = load.plan.make_decision(Rule.NOT_RECORDED)
+            load.decision = load.plan.apply_rule(Rule.NOT_RECORDED)
             # A client that may not see the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
             load.can_compare = not load.plan.client_may_see_past
@@ -314,7 +318,7 @@ class LoadMachine:
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
         is_cancelled = load.state is LoadState.CANCELLING_AGREED
-        load.decision = past_ready.decision if not is_cancelled else load.plan.make_decision(Rule.CANCELLED)
+        load.decision = past_ready.decision if not is_cancelled else load.plan.apply_rule(Rule.CANCELLED)
         if past_ready.comparison is not None and not load.opens_new_session:
             # If something was compared before, a turn has begun, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck

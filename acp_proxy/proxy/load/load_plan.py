@@ -11,7 +11,7 @@ import enum
 
 from msgspec import Struct
 
-from acp_proxy.comparison.whose_past import Decision, Rule, make_decision
+from acp_proxy.comparison.whose_past import Decision, Rule, apply_rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, HandoverMode, Modes
@@ -54,9 +54,9 @@ class LoadPlan(Struct, frozen=True):
         the client sees."""
         return self.rule is Rule.PASSES
 
-    def make_decision(self, rule: Rule) -> Decision:
+    def apply_rule(self, rule: Rule) -> Decision:
         """Whose past the client of this plan sees if ``rule`` holds."""
-        return make_decision(rule, client_may_see_past=self.client_may_see_past)
+        return apply_rule(rule, client_may_see_past=self.client_may_see_past)
 
 
 FORK_PLAN = LoadPlan(acp.FORK, rule=Rule.PASSES)

@@ -45,7 +45,7 @@ from typing import NamedTuple
 class LoadPhase(enum.Enum):
     """How far a load has come."""
 
-    ASKED = "the agent has not answered; the client may have cancelled, and has its answer then"
+    ASKED = "the agent has not answered; a client that has cancelled may have its answer"
     SHOWING_PAST = "the agent has agreed, or is not asked; the past is chosen, and sent if it is the transcript"
     OPENED = "the client has its answer, too"
     OVER = "nothing that comes belongs to it"
@@ -342,7 +342,7 @@ STATES: dict[LoadState, StateDefinition] = {
     LoadState.OVER: StateDefinition(phase=LoadPhase.OVER, transitions={}),
 }
 
-HOLDING_STATES = frozenset({LoadState.HOLDING_REPLAY, LoadState.DROPPING_REPLAY})
+HOLDING_UNTIL_AGENT_ANSWERS = frozenset({LoadState.HOLDING_REPLAY, LoadState.DROPPING_REPLAY})
 """States in which what the agent sends waits until it answers, for a client that has not cancelled. Fewer than those
 with ``holds_lines``."""
 OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})

@@ -17,7 +17,7 @@ from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.load_registry import LoadRegistry
 from acp_proxy.proxy.load.load_states import (
     ABANDONED_STATES,
-    HOLDING_STATES,
+    HOLDING_UNTIL_AGENT_ANSWERS,
     OVERTAKABLE_STATES,
     STATES,
     Action,
@@ -110,7 +110,7 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
     impossible = set(CANNOT.get(state, OPEN_ONLY))
     if state not in AWAITING:
         impossible |= OF_THE_AGENTS_ANSWER
-    elif state not in HOLDING_STATES:  # only a load that waits for the agent can be handed over
+    elif state not in HOLDING_UNTIL_AGENT_ANSWERS:  # only a load that waits for the agent can be handed over
         impossible |= {LoadEvent.SESSION_UNKNOWN}
     if state not in OVERTAKABLE_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
