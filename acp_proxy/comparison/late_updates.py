@@ -35,7 +35,7 @@ class LateUpdates:
         ``client_may_see_past``, this ends its last message.
 
         ``hides_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``client_may_see_past``: the client asked for the past. ``is_handed_over``: the agent's session began with a
+        ``client_may_see_past``: as for ``LoadPlan``. ``is_handed_over``: the agent's session began with a
         handover, so it lacks turns of the transcript. ``turn_may_run_elsewhere``: as for ``Comparison.find_new``.
         """
         self._comparison = comparison

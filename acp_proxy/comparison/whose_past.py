@@ -31,7 +31,8 @@ class WhosePast(enum.Enum):
 
 class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
-    client that may see the past, and the reason in words. They come in two groups: where each is found.
+    client that may see the past, and the reason in words. They come in two groups: found in ``proxy/load``, in
+    two ways, or by ``choose_past``.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
     first that fits holds. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4 stand

@@ -162,7 +162,8 @@ class Connection:
                 effects = self._handle_agent_end(reason, advice)
         if self._end_reason is not None:
             # What was decided in several steps may only now wait for an answer that nobody else gives.
-            effects += self._handle_agent_end(self._end_reason) if not isinstance(event, AgentEnded) else []
+            if not isinstance(event, AgentEnded):
+                effects += self._handle_agent_end(self._end_reason)
             effects = [*self._unnamed_agent_entries.hold_back(effects), *self._unnamed_agent_entries.handle_agent_end()]
         effects = self._hold_and_rewrite(effects)
         effects += self.waiting_messages.announce_next()

@@ -26,10 +26,11 @@ class LineTooLong(Struct, frozen=True):
 
 
 class SessionLookedUp(Struct, frozen=True):
-    """What the store has of a session that the client wants to open: the answer to ``LookUpSession``.
+    """What the store has of a session that a request names: the answer to ``LookUpSession``.
 
     That is one of five: another session continues in it, it was deleted, the store cannot be read, there is nothing of
-    it, or there is a transcript. All fields below ``has_transcript`` are about that, and only a transcript sets them.
+    it, or there is a transcript. All fields below ``has_transcript`` are about that, and only a transcript sets them;
+    ``is_handed_over`` also what this process knows of a handover.
     """
 
     request_id: RequestId

@@ -55,7 +55,7 @@ _ENTRY_OVERHEAD = 200
 
 _JOIN_BYTES = 4096
 """Updates of one read with fewer bytes are joined with those of the same millisecond: to copy larger ones would cost
-more than it saves. What then has more bytes ends the write of adjacent entries."""
+more than it saves. What then has more bytes is written before the next entries."""
 _NAME_LENGTH = 500
 """The most characters of a name or version."""
 

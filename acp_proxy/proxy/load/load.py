@@ -3,8 +3,8 @@ how it is served, and ``load_registry`` finds it.
 
 Two classes change a load, both under the lock on deciding (``Relay`` has it):
 
-- ``LoadMachine`` assigns all attributes, the state only in ``LoadMachine._apply_event``, as the table in
-  ``load_states`` says.
+- ``LoadMachine`` assigns all attributes, and may change what they hold. It assigns the state only in
+  ``LoadMachine._apply_event``, as the table in ``load_states`` says.
 - ``LoadLineHandler`` assigns none, and changes what three of them hold: it fills and empties ``lines``; it feeds,
   rechecks and settles ``compared_replay``; and it removes echoed prompts from ``unechoed_letters``, also by means of
   ``UpdatesInTurn``. If a load can hold no more, or the agent asks something, it has ``LoadMachine`` apply
@@ -12,10 +12,10 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
 
 ``Continuations`` changes nothing of a load. It says which event follows from the agent's answer to a new session.
 
-The table has all changes of state but one: ``LoadRegistry.add`` forgets a load without an event if its request id is
+The table has all changes of state. Only ``LoadRegistry.add`` forgets a load without an event, if its request id is
 used again, or if too many loads are pending and it holds no lines. Such a load never reaches ``OVER``.
 
-Some things are done without an event, since the state stays:
+Among what is done without an event, since the state stays:
 
 - A load begins.
 - The agent refuses it, and is asked again with an earlier id (``LoadMachine.take_retry_id``).

@@ -222,7 +222,8 @@ class LoadMachine:
         return effects + self._apply_event(load, LoadEvent.AGREED)
 
     def _record_opened(self, load: Load) -> list[Effect]:
-        """Record that the agent has opened the session, and what came before its answer."""
+        """Record that the agent has opened the session, and what came before its answer, which gets the client's id. If
+        the agent answers with another one, that becomes the session's alias."""
         request, session_id, result = load.request, load.session_id, load.result
         alias = None
         if not load.opens_new_session:

@@ -82,11 +82,11 @@ class LoadState(enum.Enum):
 class LoadEvent(enum.Enum):
     """What can happen to a load. The comments say who brings it. Some come only under a condition:
 
-    - ``PROMPTED``, to a load that holds a replay (``LoadMachine.handle_prompt``)
-    - ``CANNOT_WAIT``, for a request of the agent (``LoadLineHandler.send_agents_request``)
+    - ``PROMPTED``: not to a load that holds nothing yet of a replay (``LoadMachine.handle_prompt``)
+    - ``CANNOT_WAIT``, for a request of the agent: not then either (``LoadLineHandler.send_agents_request``)
     - ``SESSION_UNKNOWN`` instead of ``REFUSED`` (``Continuations.needs_new_session``)
 
-    Neither of these two comes for an error of the agent if it is asked again with an earlier id
+    Neither ``REFUSED`` nor ``SESSION_UNKNOWN`` comes for an error of the agent if it is asked again with an earlier id
     (``LoadStarter.retry_with_earlier_id``).
     """
 
