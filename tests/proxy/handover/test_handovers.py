@@ -495,13 +495,19 @@ def test_a_temporary_error_passes(capabilities: Any, refusal: Any) -> None:
     assert (step.to_agent, step.to_client) == (b"", line(refusal))
 
 
-@pytest.mark.parametrize("refusal", [*UNKNOWN, error(1, -32602, "s is none of mine")])
-def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: Any) -> None:
+def prompted_after_load() -> CoreConversation:
+    """The past was shown, and the agent has the first prompt after that."""
     talk = about_to_load(capabilities=RESUMES)
     talk.client.say(load(1, "s"))
     talk.agent.say(result(1, {}))
     talk.end_past(1)
     talk.client.say(prompt(2, "s"))
+    return talk
+
+
+@pytest.mark.parametrize("refusal", [*UNKNOWN, error(1, -32602, "s is none of mine")])
+def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: Any) -> None:
+    talk = prompted_after_load()
     step = talk.agent.say(refusal | {"id": 2})
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
@@ -533,11 +539,7 @@ KNOWS_THE_SESSION: dict[str, Said] = {
 
 @pytest.mark.parametrize("said", KNOWS_THE_SESSION.values(), ids=KNOWS_THE_SESSION)
 def test_a_prompt_that_the_agent_has_begun_to_work_on_is_not_sent_again(said: Said) -> None:
-    talk = about_to_load(capabilities=RESUMES)
-    talk.client.say(load(1, "s"))
-    talk.agent.say(result(1, {}))
-    talk.end_past(1)
-    talk.client.say(prompt(2, "s"))
+    talk = prompted_after_load()
     talk.agent.say(said)
     failed = error(2, -32603, "Repository not found")
     step = talk.agent.say(failed)
@@ -546,11 +548,7 @@ def test_a_prompt_that_the_agent_has_begun_to_work_on_is_not_sent_again(said: Sa
 
 @pytest.mark.parametrize("said", [chunk("s", "and now?", "user_message_chunk"), commands("s", "x")])
 def test_a_prompt_of_which_the_agent_has_said_nothing_new_is_sent_again(said: Said) -> None:
-    talk = about_to_load(capabilities=RESUMES)
-    talk.client.say(load(1, "s"))
-    talk.agent.say(result(1, {}))
-    talk.end_past(1)
-    talk.client.say(prompt(2, "s"))
+    talk = prompted_after_load()
     talk.agent.say(said)
     assert json.loads(talk.agent.say(error(2, -32002, "Session not found")).to_agent) == new(OURS)
 
@@ -560,11 +558,7 @@ NOT_FOUND = error(2, -32002, "Session not found")
 
 def refused_prompt() -> CoreConversation:
     """The first prompt after a load was refused, since the agent does not know the session, and is looked up."""
-    talk = about_to_load(capabilities=RESUMES)
-    talk.client.say(load(1, "s"))
-    talk.agent.say(result(1, {}))
-    talk.end_past(1)
-    talk.client.say(prompt(2, "s"))
+    talk = prompted_after_load()
     talk.stored["s"] = SimulatedSession(slow=True)
     talk.agent.say(NOT_FOUND)
     return talk
