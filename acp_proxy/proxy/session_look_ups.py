@@ -120,6 +120,10 @@ class SessionLookUps:
             return self._ask_to_delete(line, request, session_id, session)
         if request.method in _SESSION_METHODS:
             return self._decide_again(line, request, session_id, session)
+        if comparison_effects := self._load_machine.line_handler.compare_before_request(session_id):
+            # The agent has sent more since the request came. It belongs to the previous load.
+            line = self._client_ids.rewrite_for_client(line, request)
+            return [CloseTranscript(request.id), *comparison_effects, DecideLater(Peer.CLIENT, [line])]
         return self._load_starter.start(line, request, session_id, session)
 
     def _open_new_session_for_prompt(self, session: SessionLookedUp) -> list[Effect]:

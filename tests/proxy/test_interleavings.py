@@ -1,7 +1,8 @@
 """Several threads decide about one session, and perform what follows, effect by effect, in an order by chance: the
 pumps of the client and the agent, the threads that decide on what waited, and those that show the past.
 
-Each request gets one answer, and what the client sends about the session reaches the agent in order.
+Each request gets one answer, and what the client sends about the session reaches the agent in order. What the agent
+says in a turn, or after the last load, reaches the client and the transcript once.
 """
 
 import json
@@ -12,9 +13,17 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import AGENT, AUTO, STORE, Mode, Modes
-from acp_proxy.proxy.effects import DecideWaiting, Forward, RelayEffect
+from acp_proxy.proxy.effects import (
+    DecideWaiting,
+    Forward,
+    RecordMessage,
+    RecordUnparsedUpdates,
+    RelayEffect,
+    TranscriptEffect,
+)
 from acp_proxy.proxy.events import LinesRead
 from tests.conversation import (
     LOADS,
@@ -61,14 +70,28 @@ class Threads:
         self.to_agent: list[dict[str, Any]] = []
         self.to_client: list[dict[str, Any]] = []
         self.ids: list[int] = []
+        self.may_load_again = self.may_delete = True
+        self.words: list[str] = []
+        """What the agent said that is new, and not after a load that another one followed."""
+        self.recorded = ""
+        """All that was recorded."""
         self._said_count = 0
+        self._load_ids: set[int] = set()
         self._answered: set[int] = set()
         self._performs = self.talk._next
+        self.talk._write = self._record  # type: ignore[method-assign]
         self.talk._passed = lambda *said: None  # type: ignore[method-assign]
         self.talk._perform = lambda effects, step: self._add(effects)  # type: ignore[method-assign]
 
     def _add(self, effects: list[RelayEffect]) -> None:
         self.pending.setdefault(self.current, deque()).extendleft(effects[::-1])
+
+    def _record(self, effect: TranscriptEffect) -> None:
+        if isinstance(effect, RecordMessage):
+            self.recorded += effect.raw.decode()
+        elif isinstance(effect, RecordUnparsedUpdates):
+            self.recorded += effect.data.decode()
+        CoreConversation._write(self.talk, effect)
 
     def list_busy(self) -> list[str]:
         return [thread for thread, effects in self.pending.items() if effects]
@@ -104,11 +127,29 @@ class Threads:
             "close": (2, request(number, "session/close", session)),
             "delete": (1, delete(number, "s")),
         }
+        if not self.may_load_again:
+            del kinds["load"], kinds["resume"]
+        if not self.may_delete:
+            del kinds["delete"]
         weights, messages = zip(*kinds.values(), strict=True)
         message = self.chance.choices(messages, weights)[0]
         self.ids += [number] if "id" in message else []
+        self._load_ids |= {number} if message["method"] in (acp.LOAD, acp.RESUME) else set()
         self.current = CLIENT
         self.talk.client.say(message)
+
+    def let_agent_speak(self) -> None:
+        """The agent sends something new, unless it works on what came before."""
+        if self.pending[AGENT_PUMP]:
+            return
+        texts = [f"{self.chance.random()} is new" for _ in range(self.chance.randint(1, 2))]
+        answered = {message.get("id") for message in self.to_client}
+        is_last_load_over = not self.may_load_again and self._load_ids <= answered
+        is_in_turn = self.talk.core._session_tracker.sessions.is_in_turn("s")
+        if (is_in_turn or is_last_load_over) and not self.talk.core._load_machine.loads.list_pending():
+            self.words += texts
+        self.current = AGENT_PUMP
+        self.talk._step(LinesRead(Peer.AGENT, self.talk._said(tuple(chunk("s", text) for text in texts))))
 
     def let_agent_answer(self) -> bool:
         """The agent answers the oldest request. Returns whether there is one."""
@@ -154,6 +195,24 @@ class Threads:
             else:
                 self.show_past()
 
+    def run_with_words(self) -> None:
+        """As ``run``, with an agent that also speaks. From some time on, the client loads no more."""
+        self.may_delete = False
+        steps = self.chance.randint(10, 80)
+        for step in range(steps):
+            self.may_load_again = step < steps / 2
+            busy, choice = self.list_busy(), self.chance.random()
+            if busy and choice < 0.5:
+                self.perform_one(self.chance.choice(busy))
+            elif choice < 0.65 and not self.pending[CLIENT]:
+                self.let_client_say()
+            elif choice < 0.8:
+                self.let_agent_speak()
+            elif choice < 0.93:
+                self.let_agent_answer()
+            else:
+                self.show_past()
+
     def finish(self) -> None:
         """Until nothing is left to do."""
         while True:
@@ -185,14 +244,20 @@ class Threads:
         assert first == sorted(first), "the agent gets all in order"
         assert not self.talk.core.waiting_messages
 
+    def check_words(self) -> None:
+        sent = json.dumps(self.to_client)
+        for word in self.words:
+            assert sent.count(word) == 1, "the client gets it once"
+            assert self.recorded.count(word) == 1, "it is recorded once"
+        in_order = sorted(self.words, key=sent.index)
+        assert in_order == self.words, "the client gets all in order"
 
-def check_seeds(first: int, modes: list[Mode], end: Callable[[Threads], None]) -> None:
+
+def hold_conversations(first: int, modes: list[Mode], hold: Callable[[Threads], None]) -> None:
     for seed in range(first, first + 100):
         threads = Threads(seed, modes)
-        threads.run()
-        end(threads)
         try:
-            threads.check()
+            hold(threads)
         except AssertionError as failure:
             raise AssertionError(f"seed {seed}") from failure
 
@@ -200,9 +265,30 @@ def check_seeds(first: int, modes: list[Mode], end: Callable[[Threads], None]) -
 @pytest.mark.parametrize("modes", [[AUTO], [AUTO, STORE, AGENT]], ids=["as usual", "all modes"])
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_each_request_is_answered_once_and_the_agent_gets_all_in_order(first: int, modes: list[Mode]) -> None:
-    check_seeds(first, modes, Threads.finish)
+    def hold(threads: Threads) -> None:
+        threads.run()
+        threads.finish()
+        threads.check()
+
+    hold_conversations(first, modes, hold)
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_each_request_is_answered_once_also_if_the_agent_ends(first: int) -> None:
-    check_seeds(first, [AUTO, STORE, AGENT], Threads.end_agent)
+    def hold(threads: Threads) -> None:
+        threads.run()
+        threads.end_agent()
+        threads.check()
+
+    hold_conversations(first, [AUTO, STORE, AGENT], hold)
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_what_the_agent_says_is_sent_and_recorded_once(first: int) -> None:
+    def hold(threads: Threads) -> None:
+        threads.run_with_words()
+        threads.finish()
+        threads.end_agent()
+        threads.check_words()
+
+    hold_conversations(first, [AUTO, STORE, AGENT], hold)

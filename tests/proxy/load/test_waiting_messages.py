@@ -196,6 +196,21 @@ def test_what_is_new_before_the_next_load_is_recorded_before_that_is_looked_up()
     assert agent_kept("s", GREETING) in talk.kept_when_found[TWO]
 
 
+def test_what_comes_while_the_next_load_is_looked_up_is_recorded_if_nothing_was_compared_yet() -> None:
+    talk = about_to_load(SimulatedSession(says=PAST))
+    talk.client.say(load(1, "s"))
+    talk.agent.say(result(1, {}))
+    talk.end_past(1)
+    talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
+    talk.client.say(load(2, "s"))
+    assert talk.agent.say(GREETING).to_client == line(GREETING)
+    step = talk.finish_lookup(2, SimulatedSession(says=PAST))
+    assert step.to_agent == b""
+    step = talk.finish_lookup(2, SimulatedSession(says=PAST))
+    assert step.to_agent == line(resume(2, "s"))
+    assert agent_kept("s", GREETING) in talk.kept_when_found[TWO]
+
+
 def test_answers_and_cancels_do_not_wait() -> None:
     cancel_turn = notification("session/cancel", {"sessionId": "s"})
     talk = loading_twice()
