@@ -2,17 +2,84 @@
 
 Windows paths are compared by the rules of Windows on every system, because editors next to WSL send them, each spelled
 in its own way.
+
+A directory on a network may never answer, and whoever resolves its links waits with it: lists, and the index, which is
+locked meanwhile. So a thread of its own resolves them, which is left behind then.
 """
 
 import ntpath
 import os
+import queue
 import re
 import sys
+import threading
 
 _LONGEST_PATH = 32 * 1024
 """The most characters of a path: no system has longer ones, and resolving takes quadratic time."""
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
 """The start of a Windows path: a drive or a server. Two forward slashes count only on Windows itself."""
+
+_ANSWER_SECONDS = 2.0
+"""How long a directory is waited for."""
+_STUCK_ANSWER_SECONDS = 0.05
+"""How long, while another one has not answered: it may be on the same network."""
+_STUCK_LIMIT = 8
+"""While so many have not answered, no other is asked."""
+
+
+class _LinkThread(threading.Thread):
+    """Resolves the links in one path after another."""
+
+    def __init__(self) -> None:
+        super().__init__(name="resolve links", daemon=True)
+        self._paths = queue.SimpleQueue[str | None]()
+        self._resolved_paths = queue.SimpleQueue[str]()
+
+    def run(self) -> None:
+        while (path := self._paths.get()) is not None:
+            try:
+                self._resolved_paths.put(os.path.realpath(path))
+            except ValueError:  # NUL or lone surrogates: no file system has such a name
+                self._resolved_paths.put(path)
+
+    def resolve(self, path: str, seconds: float) -> str | None:
+        """The path with its links resolved. None: that takes longer than this, and then the thread ends with it."""
+        self._paths.put(path)
+        try:
+            return self._resolved_paths.get(timeout=seconds)
+        except queue.Empty:
+            self._paths.put(None)
+            return None
+
+
+class _LinkResolver:
+    """Resolves links, and never waits for long."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: _LinkThread | None = None
+        self._stuck_threads: list[_LinkThread] = []
+
+    def resolve(self, path: str) -> str | None:
+        """The path with its links resolved; None if its directory does not answer, or no thread can start."""
+        with self._lock:
+            self._stuck_threads = [thread for thread in self._stuck_threads if thread.is_alive()]
+            if len(self._stuck_threads) >= _STUCK_LIMIT:
+                return None
+            if self._thread is None or not self._thread.is_alive():  # the latter in a forked process
+                self._thread = _LinkThread()
+                try:
+                    self._thread.start()
+                except RuntimeError:
+                    return None
+            resolved = self._thread.resolve(path, _STUCK_ANSWER_SECONDS if self._stuck_threads else _ANSWER_SECONDS)
+            if resolved is None:
+                self._stuck_threads.append(self._thread)
+                self._thread = None
+            return resolved
+
+
+_link_resolver = _LinkResolver()
 
 
 def is_windows_path(path: str) -> bool:
@@ -21,13 +88,10 @@ def is_windows_path(path: str) -> bool:
 
 
 def resolve_directory(path: str) -> str:
-    """The form of a directory's path that is compared: links resolved, then normalized."""
-    if len(path) > _LONGEST_PATH or (is_windows_path(path) and sys.platform != "win32"):
-        return normalize_directory(path)
-    try:
-        return normalize_directory(os.path.realpath(path))
-    except ValueError:  # NUL or lone surrogates: no file system has such a name
-        return normalize_directory(path)
+    """The form of a directory's path that is compared: links resolved, unless it does not answer, then normalized."""
+    is_foreign = is_windows_path(path) and sys.platform != "win32"
+    resolved = _link_resolver.resolve(path) if len(path) <= _LONGEST_PATH and not is_foreign else None
+    return normalize_directory(resolved if resolved is not None else path)
 
 
 def normalize_directory(path: str) -> str:

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
@@ -10,7 +12,9 @@ from hypothesis import given
 
 from acp_proxy.store import same_directory
 from acp_proxy.store.store_base import find_default_root
+from tests.stored import WholeStore, chunk, list_ids, store_session
 from tests.strategies import texts
+from tests.waiting import wait_until
 
 
 def test_a_link_and_its_target_are_one_place(tmp_path: Path) -> None:
@@ -126,3 +130,43 @@ def test_a_path_that_is_too_long_is_not_looked_up(tmp_path: Path, monkeypatch: p
     assert asked == []
     assert same_directory.resolve_directory(str(tmp_path)) == str(tmp_path)
     assert asked == [str(tmp_path)]
+
+
+@pytest.fixture
+def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Directories whose path contains "hung" do not answer until this is set."""
+    answers = threading.Event()
+    realpath = os.path.realpath
+
+    def wait_and_resolve(path: str) -> str:
+        if "hung" in path:
+            answers.wait()
+        return realpath(path)
+
+    monkeypatch.setattr(os.path, "realpath", wait_and_resolve)
+    monkeypatch.setattr(same_directory, "_ANSWER_SECONDS", 0.05)
+    yield answers
+    answers.set()
+
+
+def test_a_directory_that_does_not_answer_counts_as_it_is_spelled(tmp_path: Path, hung: threading.Event) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link to the hung").symlink_to(tmp_path / "there")
+    link, there = str(tmp_path / "link to the hung"), str(tmp_path / "there")
+    for _ in range(20):
+        assert same_directory.resolve_directory(f"{link}/.") == same_directory.normalize_directory(link)
+    hung.set()
+    wait_until(lambda: same_directory.resolve_directory(link) == same_directory.normalize_directory(there))
+
+
+def test_while_a_directory_does_not_answer_others_are_resolved(tmp_path: Path, hung: threading.Event) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    same_directory.resolve_directory(str(tmp_path / "hung"))
+    link, there = str(tmp_path / "link"), str(tmp_path / "there")
+    wait_until(lambda: same_directory.resolve_directory(link) == same_directory.normalize_directory(there))
+
+
+def test_a_session_in_a_directory_that_does_not_answer_is_listed(store: WholeStore, hung: threading.Event) -> None:
+    store_session(store, "s", ("mend it", [chunk("mended")]), cwd="/hung/project")
+    assert list_ids(store, store.choose_agent(None, "agent", ""), "/hung/project") == ["s"]
