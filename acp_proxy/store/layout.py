@@ -11,7 +11,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
@@ -381,9 +381,27 @@ class Layout:
                 raise
             empty_database(path)
 
-    def remove_index(self) -> None:
-        """Remove the index and SQLite's side files. Raises OSError."""
-        remove_database(self.index_path)
+    @contextmanager
+    def lock_index(self, *, shared: bool) -> Iterator[None]:
+        """Hold the lock of those that open the index (``shared``), or of the one that removes it. Raises OSError."""
+        if sys.platform == "win32":  # nobody can remove there what another process has open
+            yield
+            return
+        fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            file_access.lock(fd, shared=shared, wait=True)
+            yield
+        finally:
+            file_access.close(fd)
+
+    def remove_index(self, inode: int | None = None) -> None:
+        """Remove the index and SQLite's side files. ``inode``: of the one that is meant; a new one stays. Raises
+        OSError."""
+        # The files go one by one. Who opened a new index in between would write to a log that is removed next, and
+        # nobody else would see those rows.
+        with self.lock_index(shared=False):
+            if inode is None or (self.index_path.exists() and os.stat(self.index_path).st_ino == inode):
+                remove_database(self.index_path)
 
 
 def _modified_at(path: Path) -> float:

@@ -203,7 +203,7 @@ class StoreIndex:
             self._close()
             if is_temporary(problem):
                 raise
-            self._layout.remove_index()
+            self._layout.remove_index(self._inode)
             return self._catch_up_and_run(self._open_shared(), agent_folders, action)
 
     def reindex(self, agent_folder: str, names: list[str]) -> None:
@@ -339,11 +339,12 @@ class StoreIndex:
             self._close()
         if not self._layout.exists:  # an index alone is not a store
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        with suppress(FileExistsError):  # SQLite gives its side files the same mode
-            file_access.close(file_access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-        file_access.check_database(path)
-        self._index = Index(path)
-        self._inode = os.stat(path).st_ino
+        with self._layout.lock_index(shared=True):
+            with suppress(FileExistsError):  # SQLite gives its side files the same mode
+                file_access.close(file_access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+            file_access.check_database(path)
+            self._inode = os.stat(path).st_ino
+            self._index = Index(path)
         return self._index
 
     def _close_in_memory(self) -> None:

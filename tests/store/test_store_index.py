@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -821,6 +821,32 @@ def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: WholeStore, r
     store.index_session(AGENT, "b")
     assert marks(root) == set()
     assert list_ids(other) == ["b", "a"]
+
+
+@pytest.mark.usefixtures("trusted_times")
+def test_two_stores_that_replace_the_same_index_use_the_same_new_one(
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at, session in enumerate(("a", "b")):
+        transcript_lines.store_lines(store, AGENT, session, at=at)
+    assert list_ids(store) == ["b", "a"]
+    newer(root / "index.sqlite3")
+    one, two = WholeStore(root), WholeStore(root)
+    unlink = Path.unlink
+    lists: list[Future[list[str]]] = []
+    with ThreadPoolExecutor() as threads:
+
+        def unlink_while_two_lists(path: Path, missing_ok: bool = False) -> None:
+            if path.name == "index.sqlite3-wal" and not lists:
+                lists.append(threads.submit(list_ids, two))
+                wait(lists, 0.5)
+            unlink(path, missing_ok)
+
+        monkeypatch.setattr(Path, "unlink", unlink_while_two_lists)
+        assert list_ids(one) == lists[0].result(SECONDS) == ["b", "a"]
+    transcript_lines.store_lines(two, AGENT, "a", at=9, fresh=False)
+    two.index_session(AGENT, "a")
+    assert list_ids(one) == ["a", "b"]
 
 
 def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
