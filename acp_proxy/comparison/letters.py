@@ -17,16 +17,11 @@ DIGEST_MARK = "\0"
 _SIXTEEN_DIGITS = 0xFFFF_FFFF_FFFF_FFFF
 
 
-def fold_letters(text: str) -> str:
-    """The text without white space."""
-    return "".join(text.split())
-
-
 def read_block_letters(block: object) -> str:
     """The letters of a text block, or a string made of the digest of any other block."""
     text = acp.text(block, "text") if acp.text(block, "type") in ("text", None) else None
     if text is not None:
-        return fold_letters(text)
+        return acp.fold_letters(text)
     return f"{DIGEST_MARK}{digest(block).decode(errors='replace')}{DIGEST_MARK}" if isinstance(block, dict) else ""
 
 

@@ -94,7 +94,7 @@ class SentMessage:
         for update, letters in zip(self.updates, self.chunks, strict=True):
             if 0 < size < len(letters):
                 text = acp.text(acp.member(acp.read_update(update.line), "content"), "text") or ""
-                if acp.update_kind(acp.read_update(update.line)) != self.kind or "".join(text.split()) != letters:
+                if acp.update_kind(acp.read_update(update.line)) != self.kind or acp.fold_letters(text) != letters:
                     return None
                 try:
                     updates.append(
@@ -116,11 +116,13 @@ class SentMessage:
 
 
 def without_first_letters(text: str, size: int) -> str:
-    """The text after its first ``size`` letters, which are all characters but white space."""
-    for position, character in enumerate(text):
+    """The text after its first ``size`` letters, as ``acp.fold_letters`` counts them."""
+    units = acp.divide_pairs(text)
+    for position, unit in enumerate(units):
         if not size:
-            return text[position:]
-        size -= not character.isspace()
+            rest = units[position:]
+            return rest.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        size -= not unit.isspace()
     return ""
 
 

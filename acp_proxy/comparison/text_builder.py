@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from acp_proxy.comparison.letters import (
     SHORT_TEXT_LIMIT,
     digest,
-    fold_letters,
     make_substitute_call,
     read_block_letters,
 )
@@ -99,13 +98,13 @@ class TextBuilder:
     def add_chunks(self, stream: "AlikeChunks") -> None:
         """Add many entries that are chunks like the last one."""
         if self._is_in_thought:
-            self._add_thought(fold_letters(stream.text))
+            self._add_thought(acp.fold_letters(stream.text))
         elif not self._open_prompts_of_run:
-            for text in map(fold_letters, stream.each_text):
+            for text in map(acp.fold_letters, stream.each_text):
                 self._begin_message(text)
                 self._add_words(text)
         else:
-            self._add_words(fold_letters(stream.text))
+            self._add_words(acp.fold_letters(stream.text))
 
     def add_update(self, update: object) -> None:
         """Add an update (``params.update``); ignores what is not part of the conversation."""
@@ -233,7 +232,7 @@ class TextBuilder:
         items = blocks if isinstance(blocks, list) else []
         user = self._append_user_message("".join(map(read_block_letters, items)), is_elsewhere=False)
         # Some agents echo a prompt without its attachments.
-        only_text = "".join(fold_letters(text) for item in items if (text := acp.text(item, "text")))
+        only_text = "".join(acp.fold_letters(text) for item in items if (text := acp.text(item, "text")))
         if only_text and only_text not in user.variants:
             user.variants.append(only_text)
         return user

@@ -88,6 +88,26 @@ def text(value: object, key: str) -> str | None:
     return member_value if isinstance(member_value, str) else None
 
 
+_TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
+"""Characters that are two units in UTF-16."""
+
+
+def fold_letters(text: str) -> str:
+    """The text without white space, and in UTF-16 units: some agents divide a text between the two of a character."""
+    letters = "".join(text.split())
+    return letters if letters.isascii() else divide_pairs(letters)
+
+
+def divide_pairs(text: str) -> str:
+    """The text in UTF-16 units: each character beyond U+FFFF becomes a pair of surrogates."""
+    return _TWO_UNITS.sub(_divide_character, text)
+
+
+def _divide_character(match: re.Match[str]) -> str:
+    bits = ord(match[0]) - 0x10000
+    return chr(0xD800 + (bits >> 10)) + chr(0xDC00 + (bits & 0x3FF))
+
+
 def session_id(params: object) -> str | None:
     """The ``sessionId`` of a message's parameters or result, or None."""
     return text(params, "sessionId")

@@ -80,11 +80,6 @@ def find_text(block: object) -> str | None:
     return acp.text(block, "text") if acp.text(block, "type") == "text" else None
 
 
-def fold_letters(text: str) -> str:
-    """A text without white space, in which echoes differ from their prompts."""
-    return "".join(text.split())
-
-
 def _has_required_members(kind: str, value: Mapping[str, object]) -> bool:
     if kind in update_kinds.V1_MESSAGE_CHUNKS:
         return is_block(value.get("content"))

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript_replay.entry_updates import Update, find_text, fold_letters, is_block
+from acp_proxy.transcript_replay.entry_updates import Update, find_text, is_block
 
 
 class Prompt:
@@ -26,7 +26,7 @@ class Prompt:
         self._message_id = message_id or f"acp-proxy-{entry.run}-{number}"
         self._blocks = _read_blocks(entry)
         texts = [find_text(block) for block, _ in self._blocks]
-        self.letters = fold_letters("".join(text for text in texts if text is not None))
+        self.letters = acp.fold_letters("".join(text for text in texts if text is not None))
         self.is_only_text = None not in texts
 
     def note_echo(self, message_id: str | None) -> None:
@@ -230,7 +230,7 @@ def _find_echoed_prompt(message: list[Update], prompts: list[Prompt]) -> tuple[P
     candidates, letter_count = [prompt for prompt in prompts if prompt.letters], 0
     for count, update in enumerate(message, 1):
         text = find_text(update.parsed.get("content"))
-        letters = fold_letters(text or "")
+        letters = acp.fold_letters(text or "")
         candidates = [prompt for prompt in candidates if prompt.letters.startswith(letters, letter_count)]
         if text is None:
             candidates = [prompt for prompt in candidates if not prompt.is_only_text]
@@ -243,7 +243,7 @@ def _find_echoed_prompt(message: list[Update], prompts: list[Prompt]) -> tuple[P
 
 
 def _join_letters(message: list[Update]) -> str:
-    return "".join(fold_letters(find_text(update.parsed.get("content")) or "") for update in message)
+    return "".join(acp.fold_letters(find_text(update.parsed.get("content")) or "") for update in message)
 
 
 def _find_message_id(update: Update) -> str | None:

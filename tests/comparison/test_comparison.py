@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from acp_proxy.comparison import letter_search
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import merge_spans
+from acp_proxy.comparison.sent_messages import without_first_letters
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.whose_past import Rule
 from tests.comparison.short_forms import (
@@ -87,6 +88,22 @@ def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update
     assert tail(comparison) == []
     assert comparison.place.spans.all_spans == [(0, len(comparison.text.agent_letters))]
     assert not comparison.has_new_before_tail
+
+
+@pytest.mark.parametrize("recorded", [["All is fine \ud83d", "\ude00 now."], ["All is fine 😀 now."]])
+@pytest.mark.parametrize("said", [["All is fine \ud83d", "\ude00 now."], ["All is fine 😀 now."]])
+def test_text_is_known_if_it_is_cut_within_a_character_as_javascript_may_do(
+    recorded: list[str], said: list[str]
+) -> None:
+    past = transcript("> mend it", *recorded)
+    comparison = compare_replay(past, "> mend it", *said)
+    assert (tail(comparison), list_new(comparison)) == ([], [])
+    assert choose_past(comparison).rule is Rule.SAME
+
+
+def test_a_message_can_be_divided_within_a_character() -> None:
+    rests = [without_first_letters("it 😀 ok", count) for count in range(6)]
+    assert rests == ["it 😀 ok", "t 😀 ok", " 😀 ok", "\ude00 ok", " ok", "k"]
 
 
 def test_repeated_words_are_matched_in_order() -> None:

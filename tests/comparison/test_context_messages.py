@@ -5,9 +5,9 @@ import pytest
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
-from acp_proxy.comparison.letters import fold_letters
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import SortedLine, UpdatesInTurn
+from acp_proxy.protocol import acp
 from tests.comparison.short_forms import (
     Update,
     call,
@@ -129,8 +129,8 @@ def test_what_follows_a_known_message_in_the_same_one_is_context_by_its_words() 
 def test_a_message_that_the_transcript_has_is_never_context() -> None:
     context = ContextMessages(transcript("> run it", DONE, CONTEXT, USE))
     for message in ("runit", "<context of the agent>", "other"):
-        context.add(fold_letters(message))
-        assert context.is_context(fold_letters(message), follows_call=False) == (message == "other")
+        context.add(acp.fold_letters(message))
+        assert context.is_context(acp.fold_letters(message), follows_call=False) == (message == "other")
 
 
 def test_context_counts_for_no_message_of_the_user() -> None:
@@ -217,7 +217,7 @@ def test_context_between_the_end_of_one_replay_and_the_beginning_of_another_hide
 def test_the_echo_of_a_prompt_is_no_context(prompt: str, is_proven: bool, ours: bool) -> None:
     chunks = [f"> {part}" for part in prompt.partition(SESSION[2:]) if part]
     turn = UpdatesInTurn(compare_replay(transcript(*TALK), "> run it", chunks[0], *TALK[1:4]), hides_replay=ours)
-    prompts = [fold_letters(prompt)]
+    prompts = [acp.fold_letters(prompt)]
 
     def sort(*said: str | Update) -> list[SortedLine]:
         return [out for update in map(expand, said) for out in turn.add(line(update), update, prompts)]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates
-from acp_proxy.comparison.letters import fold_letters
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import TranscriptText
 from acp_proxy.comparison.updates_in_turn import SortedLine, UpdatesInTurn
+from acp_proxy.protocol import acp
 from fuzz import growth
 from tests.comparison.short_forms import (
     Update,
@@ -367,7 +367,7 @@ class Turn:
         loading: bool = False,
     ) -> None:
         """``loading``: the agent is asked for a replay in the turn."""
-        self.prompts, self.loading = [fold_letters(prompt) for prompt in prompts], loading
+        self.prompts, self.loading = [acp.fold_letters(prompt) for prompt in prompts], loading
         comparison = compare_replay(past, *before)
         comparison.end_message()
         self.replay = UpdatesInTurn(comparison, hides_replay=ours, awaits_replay=loading)

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from acp_proxy.comparison.letters import digest, fold_letters, read_block_letters
+from acp_proxy.comparison.letters import digest, read_block_letters
 from acp_proxy.comparison.text_builder import TextBuilder, takes_back
 from acp_proxy.comparison.transcript_text import TranscriptText, UserMessage
+from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
 from fuzz import growth
@@ -258,7 +259,11 @@ def test_an_update_of_another_kind_is_known_by_its_value() -> None:
 @given(st.text())
 def test_letters_are_the_same_however_a_text_is_cut(text: str) -> None:
     for at in range(len(text)):
-        assert fold_letters(text[:at]) + fold_letters(text[at:]) == fold_letters(text)
+        assert acp.fold_letters(text[:at]) + acp.fold_letters(text[at:]) == acp.fold_letters(text)
+
+
+def test_letters_are_the_same_if_a_text_is_cut_within_a_character_as_javascript_may_do() -> None:
+    assert acp.fold_letters("it \ud83d") + acp.fold_letters("\ude00 works") == acp.fold_letters("it 😀 works")
 
 
 @given(st.lists(values), st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId"]), values)))
