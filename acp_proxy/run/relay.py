@@ -103,10 +103,12 @@ class Relay:
         self._warn = warn
         self._deciding_lock = threading.Lock()
         self._client_output = Output(to_client, self._notify)
-        self._agent_output = Output(to_agent, lambda: None, from_client, self._handle_hang_up)
+        self._agent_output = Output(to_agent, self._handle_closed_input, from_client, self._handle_hang_up)
         self.client_pump = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent_pump = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._client_has_hung_up = False
+        self.agent_reads_no_more = False
+        """Whether the agent has closed its input, which shows when something is sent to it."""
         self._store_performer = StorePerformer(recorder, self._client_output, warn) if recorder is not None else None
         self.pauses_agent = False
         self._may_read_agent = threading.Event()
@@ -477,6 +479,10 @@ class Relay:
         if self._store_performer is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
         return self._store_performer
+
+    def _handle_closed_input(self) -> None:
+        self.agent_reads_no_more = True
+        self._notify()
 
     def _handle_hang_up(self) -> None:
         self._client_has_hung_up = True

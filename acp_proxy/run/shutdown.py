@@ -81,9 +81,11 @@ class _Supervisor:
             self._first_end = f"acp-proxy got {signal.Signals(self._signal).name}"
         elif self._relay.client_is_gone and not self._agent.poll():
             self._first_end = "the editor ended"
-        if self._relay.agent_pump.ended.is_set() and self._signal is None:
-            # An exiting agent closes its stdout first.
-            self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK_SECONDS)
+        if self._has_agent_closed_stream() and self._signal is None:
+            # An exiting agent closes its streams first.
+            has_ended = self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK_SECONDS)
+            if self._relay.agent_reads_no_more and not has_ended:
+                self._first_end = self._first_end or "the agent closed its input"
         if not self._agent.poll():
             grace = 0 if self._agent_reads_nothing() else self._grace
             # Alone, the agent would have had all of this before the end of its input.
@@ -125,11 +127,14 @@ class _Supervisor:
         return f"{self._first_end}, then the {agents_end}{grace_note}"
 
     def _must_end(self) -> bool:
-        return self._signal is not None or self._relay.client_is_gone or self._relay.agent_pump.ended.is_set()
+        return self._signal is not None or self._relay.client_is_gone or self._has_agent_closed_stream()
+
+    def _has_agent_closed_stream(self) -> bool:
+        return self._relay.agent_pump.ended.is_set() or self._relay.agent_reads_no_more
 
     def _agent_gets_no_more(self) -> bool:
         """Whether the agent has ended or closes, or acp-proxy must."""
-        return self._agent.poll() or self._relay.agent_pump.ended.is_set() or self._signal is not None
+        return self._agent.poll() or self._has_agent_closed_stream() or self._signal is not None
 
     def _agent_reads_nothing(self) -> bool:
         """Whether the client has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""

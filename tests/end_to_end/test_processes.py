@@ -16,6 +16,7 @@ import pytest
 
 from acp_proxy import shell_quote
 from tests import forked
+from tests.agents import python_command
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import INTERNAL_ERROR, PROXY, Editor, Proxied, kinds, texts
 from tests.pipes import count_held_bytes
@@ -167,6 +168,35 @@ def test_an_agent_that_closes_its_stdout_is_ended_and_open_requests_are_answered
         error = editor.wait_for_answer(editor.start_prompt(session, "go"))["error"]
         assert error == {"code": -32603, "message": "agent exited with status 0"}
         assert editor.wait() == 0
+        assert are_gone(processes)
+
+
+_CLOSING_STDIN = """
+import json, os, sys, time
+for line in iter(lambda: sys.stdin.buffer.raw.readline(), b""):
+    request = json.loads(line)
+    result = {"protocolVersion": 1, "sessionId": "s"}
+    if request["method"] == "session/prompt":
+        os.close(0)
+        print('{"jsonrpc":"2.0","method":"_closed"}', flush=True)
+        time.sleep(float(sys.argv[1]))
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+
+
+def test_an_agent_that_closes_its_stdin_is_ended_when_more_is_sent(proxied: Proxied, watched: Watched) -> None:
+    agent = python_command(_CLOSING_STDIN, str(STAYS))
+    command = [*PROXY, "run", "--store", str(proxied.store), "--grace", "0.1", "--", *agent]
+    with Editor(command) as editor:
+        editor.project = proxied.project
+        session = editor.open()
+        processes = watched.tree(editor)
+        asked = editor.start_prompt(session, "go")
+        editor.wait_for_method("_closed")
+        errors = [editor.wait_for_answer(id)["error"] for id in (editor.start_prompt(session, "go on"), asked)]
+        end = "the agent closed its input, then the agent ended by SIGTERM, as it went on for 0.1 s (--grace)"
+        assert errors == [{"code": INTERNAL_ERROR, "message": end}] * 2
+        editor.wait()
         assert are_gone(processes)
 
 

@@ -95,6 +95,7 @@ class FakeRelay:
     """The relay of a client that has gone."""
 
     client_is_gone, agent_is_behind, slow_write_count, has_waiting_requests = True, False, 0, False
+    agent_reads_no_more = False
 
     def __init__(self) -> None:
         self.agent_pump = FakePump()

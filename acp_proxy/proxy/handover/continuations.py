@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Response
-from acp_proxy.proxy import aliases
+from acp_proxy.proxy import aliases, own_messages
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER
 from acp_proxy.proxy.effects import AddAlias, Effect, Forward
 from acp_proxy.proxy.events import PastReady
@@ -87,10 +87,12 @@ class Continuations:
     def apply_new_session_answer(self, load: Load, line: bytes, message: Response) -> NewSessionOutcome:
         """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
         id, opened_id = load.request.id, acp.session_id(message.result)
-        if load.state in UNWANTED_STATES:
+        is_deleted = self._session_tracker.sessions.is_deleted(load.session_id)
+        if load.state in UNWANTED_STATES or is_deleted:
             self._handovers.unwanted_ids |= {opened_id} if opened_id is not None else set()
             alias_effects = self.make_alias_effects(load.session_id, opened_id) if opened_id is not None else []
-            return NewSessionOutcome(LoadEvent.REFUSED, None, alias_effects)
+            refusal = own_messages.encode_not_found(id, load.session_id) if is_deleted else None
+            return NewSessionOutcome(LoadEvent.REFUSED, refusal, alias_effects)
         if message.error is not None or opened_id is None:
             try:
                 refusal = handover_lines.encode_refusal(id, line)

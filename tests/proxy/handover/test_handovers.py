@@ -237,6 +237,17 @@ def test_a_load_cancelled_meanwhile_is_answered_once_and_no_past_is_shown() -> N
     assert (step.to_client, step.asked, step.kept) == (b"", [], [])
 
 
+def test_a_load_whose_session_is_deleted_meanwhile_is_refused() -> None:
+    talk = opening()
+    talk.client.say(delete(2, "s"))
+    step = talk.agent.say(result(OURS, {"sessionId": "n"}), chunk("n", "Welcome!"))
+    assert step.refusals == [(1, -32002)]
+    assert client_messages(step)[0]["error"]["message"] == "Session not found: s"
+    assert len(client_messages(step)) == 1
+    assert talk.being_shown == []
+    assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "s"))
+
+
 def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> None:
     talk = opening()
     talk.agent.say(chunk("other", "a"))
