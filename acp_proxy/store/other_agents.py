@@ -81,13 +81,20 @@ def list_rows(
     only_ids: bool = False,
 ) -> list[ListedSession]:
     """Rows for ``ProxyStore.list_rows_to_insert``, newest first. ``only_ids``: of other agents too, only
-    ``session_ids``, for ``ProxyStore.list_by_ids``."""
+    ``session_ids``, all of them, for ``ProxyStore.list_by_ids``."""
 
     def read(index: Index) -> list[ListedSession]:
         own_rows = _select_own(index, agent_folder, cwd, run, session_ids, with_copies=with_copies)
-        other_rows = _read_other_rows(
-            layout, index, agent_folder, other_folders, archived, cwd, ids=session_ids if only_ids else None
+        other_rows = sorted(
+            _read_other_rows(
+                layout, index, agent_folder, other_folders, archived, cwd, ids=session_ids if only_ids else None
+            ),
+            key=_get_position,
+            reverse=True,
         )
+        # The agent's own are all there: its list does not show them, or by an id that is hidden.
+        if not only_ids:
+            del other_rows[PAGE_ROWS:]
         matching_rows = (
             row for row in complete_rows(layout, own_rows) if archived is None or row.is_archived == archived
         )

@@ -212,12 +212,11 @@ class ProxyStore(StoreBase):
         other_folders: Sequence[str] = (),
     ) -> "list[ListedSession]":
         """The rows to join to the first page of an agent's own list: these of its sessions, with ``with_copies`` copies
-        of other agents' sessions, and rows of ``other_folders``; newest first, at most a page. Parameters as for
+        of other agents' sessions, and at most a page of rows of ``other_folders``; newest first. Parameters as for
         ``list_page``. Raises Unreadable."""
-        from acp_proxy.store.index_file import PAGE_ROWS
         from acp_proxy.store.other_agents import list_rows
 
-        rows = list_rows(
+        return list_rows(
             self.layout,
             self.store_index,
             agent_folder,
@@ -228,7 +227,6 @@ class ProxyStore(StoreBase):
             other_folders,
             with_copies=with_copies,
         )
-        return rows[:PAGE_ROWS]
 
     def list_by_ids(
         self, agent_folder: str, run: str, session_ids: Collection[str], other_folders: Sequence[str]

@@ -52,6 +52,16 @@ def test_only_the_directory_asked_for_counts(store: WholeStore) -> None:
     ]
 
 
+def test_the_newest_sessions_of_others_join_a_list_and_all_of_its_agents_own(store: WholeStore) -> None:
+    store_session(store, "handed over", ("go", []), agent="mine", at=1.0)
+    for number in range(501):
+        store_session(store, f"s{number}", ("go", []), agent="theirs", at=1000.0 + number)
+    mine, theirs = folder(store, "mine"), folder(store, "theirs")
+    rows = store.list_rows_to_insert(mine, None, "run", session_ids=["handed over"], other_folders=[theirs])
+    others = [proxy_ids.make_other_agents_id(theirs, f"s{number}") for number in range(500, 0, -1)]
+    assert [row.session_id for row in rows] == [*others, "handed over"]
+
+
 def test_the_users_own_title_of_a_row_wins(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
