@@ -392,8 +392,21 @@ def test_sessions_deleted_here_are_removed_from_the_agents_list() -> None:
     asked = request(1, "session/list", {"cursor": "agent's", "cwd": "relative"})
     assert talk.client.say(asked).to_agent == line(asked)
     step = talk.agent.say(listing(1, "a", "gone", "b"))
-    assert step.asked == [AmendList(line(listing(1, "a", "gone", "b")), cwd="relative")]
+    [amendment] = step.asked
+    assert isinstance(amendment, AmendList)
+    assert (amendment.line, amendment.cwd) == (line(listing(1, "a", "gone", "b")), "relative")
     assert step.to_client.endswith(line(listing(1, "a", "b")))
+
+
+def test_a_page_of_deleted_sessions_is_followed_by_the_next_one() -> None:
+    talk = serving({"sessionCapabilities": {"list": {}}})
+    talk.stored["gone"] = SimulatedSession(deleted=True)
+    talk.client.say(request(1, "session/list", {"cwd": "/w"}))
+    step = talk.agent.say(result(1, {"sessions": [{"sessionId": "gone"}], "nextCursor": "c"}))
+    asked = json.loads(step.to_agent)
+    assert (step.to_client, asked["params"]) == (b"", {"cwd": "/w", "cursor": "c"})
+    step = talk.agent.say({**listing(0, "a"), "id": asked["id"]})
+    assert step.to_client == line(listing(1, "a"))
 
 
 @pytest.mark.parametrize("answer", [error(1, -32603), error(1, -32601)])

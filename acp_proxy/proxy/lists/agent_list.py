@@ -47,7 +47,7 @@ class AgentList:
         Raises InvalidParams."""
         served_here, has_index = self._services.served_here, self._services.amends_agent_index
         has_archive = ARCHIVE in served_here
-        if request.method != acp.LIST or LIST in served_here or not (has_archive or has_index):
+        if request.method != acp.LIST or LIST in served_here or not (has_archive or self._services.may_amend_lists):
             return None
         if has_archive:
             list_lines.read_archive_filter(request.params)
@@ -65,6 +65,7 @@ class AgentList:
         joins = acp.text(request.params, "cursor") is None
         page = AmendList(
             line,
+            client_request=request,
             fills_titles=services.fills_titles,
             adds_our_rows=joins,
             lists_other_agents=services.opens_other_agents_sessions,
@@ -75,12 +76,11 @@ class AgentList:
             return replace(
                 page,
                 archive_filter=jetbrains_index.read_index_archive_filter(request.params),
-                client_request=request,
                 is_of_agent_index=True,
             )
         if ARCHIVE not in services.served_here:
             return page
-        return replace(page, archive_filter=acp.text(request.params, "archived") or EXCLUDE, client_request=request)
+        return replace(page, archive_filter=acp.text(request.params, "archived") or EXCLUDE)
 
     def ask_next_page(self, event: PageEmptied) -> list[Effect]:
         """Ask the agent for the next page; after many, send the empty one."""
