@@ -230,7 +230,11 @@ def _change(path: str, words: list[str]) -> None:
             except UsageError as problem:
                 raise UsageError(f"{name} takes {' or '.join(_list_values(name))}, not {value!r}") from problem
         value_text = config_edit.format_value(name, value)
-        config_file.encode_value(name, tomllib.loads(f"value = {value_text}")["value"], folder)
+        try:
+            read_value = tomllib.loads(f"value = {value_text}")["value"]
+        except ValueError as problem:  # a number of thousands of digits
+            raise UsageError(f"{name} takes a smaller number") from problem
+        config_file.encode_value(name, read_value, folder)
     target = Path(os.path.realpath(path))  # a link stays one
     try:
         mode, text = target.stat().st_mode & 0o777, target.read_bytes().decode("utf-8-sig")

@@ -115,6 +115,8 @@ def encode_value(key: str, value: object, folder: str) -> str:
         value = str(value)
     if not isinstance(value, str):
         raise UsageError(f"{key} takes a text in quotes, not {_format_value(value)}.")
+    if "\0" in value:
+        raise UsageError(f"{key} cannot have a NUL character in it.")
     if key in PATHS and value not in ("", "off", "keys"):
         value = os.path.join(folder, os.path.expanduser(value))
     try:

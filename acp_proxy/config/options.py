@@ -154,6 +154,8 @@ NOTHING_IS_RECORDED = f"Until it is correct, {STOPS_RECORDING}"
 LEAST_HANDOVER_RECORD = 1024
 """Bytes: the introduction and the end of a record take half of it."""
 MOST_BIN_DAYS = 36500
+_MOST_DIGITS = 18
+"""Of a number. Python reads none of more than 4,300."""
 RUN, CHAIN = "run", "chain"
 NOT_IN_CHAIN = ("grace", "registry")
 """Options of ``run`` that ``chain`` lacks, because it starts no agent."""
@@ -269,23 +271,27 @@ def parse_seconds(text: str) -> float:
 
 def parse_size(text: str) -> int:
     """Read the value of ``--replay-tool-limit``, in bytes. Raises UsageError."""
-    if not (text.isascii() and text.isdigit()):
+    if (size := _read_number(text)) is None:
         raise UsageError(f"--replay-tool-limit takes a number of bytes, not {text!r}")
-    return int(text)
+    return size
 
 
 def parse_bin_days(text: str) -> int:
     """Read the value of ``--bin-days``. Raises UsageError."""
-    if not (text.isascii() and text.isdigit() and int(text) <= MOST_BIN_DAYS):
+    if (days := _read_number(text)) is None or days > MOST_BIN_DAYS:
         raise UsageError(f"--bin-days takes a number of days, at most {MOST_BIN_DAYS}, not {text!r}")
-    return int(text)
+    return days
 
 
 def parse_handover_record_size(text: str) -> int:
     """Read the value of ``--record-size``, in bytes. Raises UsageError."""
-    if not (text.isascii() and text.isdigit() and int(text) >= LEAST_HANDOVER_RECORD):
+    if (size := _read_number(text)) is None or size < LEAST_HANDOVER_RECORD:
         raise UsageError(f"--record-size takes a number of bytes, at least {LEAST_HANDOVER_RECORD}, not {text!r}")
-    return int(text)
+    return size
+
+
+def _read_number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def read_patterns(text: str) -> list[str] | None:

@@ -100,6 +100,7 @@ def test_set_and_unset_change_one_line_of_the_file(path: Path, tmp_path: Path, m
         ("", "set load never", "load takes one of auto, agent, store"),
         ("", "set no-record perhaps", "no-record takes false or true, not 'perhaps'"),
         ("", "set bin-days -3", "bin-days takes"),
+        pytest.param("", f"set bin-days {'9' * 5000}", "bin-days takes", id="too many digits"),
         ("", "set agent-id me", "agent-id cannot be set here"),
         ("", "set lod auto", "Did you mean load?"),
         ("", "set load", "config set takes NAME VALUE"),

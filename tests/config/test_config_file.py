@@ -92,6 +92,10 @@ def test_a_wrong_value_is_named_by_file_line_and_key_and_the_rest_counts(path: P
     assert three.startswith(f"{path}, line 5: grace takes ")
 
 
+def test_a_value_with_a_nul_character_is_wrong(path: Path) -> None:
+    assert wrong(path, 'store = "a\\u0000b"') == ", line 1: store cannot have a NUL character in it."
+
+
 @pytest.mark.parametrize("value", ["true", "5", '["a"]', "2020-01-01", "{a = 1}"])
 def test_a_value_of_the_wrong_type_is_wrong(path: Path, value: str) -> None:
     assert wrong(path, f"load = {value}").startswith(", line 1: load takes a text in quotes, not ")
@@ -101,6 +105,7 @@ def test_a_value_of_the_wrong_type_is_wrong(path: Path, value: str) -> None:
     "text",
     [
         'redact = "/no/such/file"',
+        'redact = "a\\u0000b"',
         "redact = true",
         'no-record = "maybe"',
         "no_record = true",

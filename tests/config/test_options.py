@@ -157,6 +157,7 @@ def test_the_last_of_two_values_counts() -> None:
         ["--replay", "short", "agent"],
         *(["--replay-tool-limit", value, "agent"] for value in ("", "-1", "1.5", "1M", "\N{SUPERSCRIPT TWO}", "inf")),
         *(["--grace", value, "agent"] for value in ("", "soon", "-1", "nan", "inf", "1e9", "5s")),
+        *([f"--{name}", "9" * 5000, "agent"] for name in ("replay-tool-limit", "bin-days", "record-size")),
     ],
 )
 def test_invalid_command_lines_are_refused(words: list[str]) -> None:
