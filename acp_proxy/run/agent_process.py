@@ -8,12 +8,18 @@ Ending is bounded: end of input, ``grace``, SIGTERM to what is left of its proce
 tree is determined once, when the end begins; processes that have left it by then are not ended.
 """
 
+import errno
 import os
 import sys
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 TERM_SECONDS = 2.0
 
+_SHELL = "/bin/sh"
 _SIGKILL = 9
 _FIRST_CRASH_STATUS = 2**31
 """The first status of a crash on Windows, such as 0xC0000005."""
@@ -80,7 +86,7 @@ def start_agent(command: list[str]) -> AgentProcess:
             _prepare_child(parent)
             os.dup2(agent_in, 0)
             os.dup2(agent_out, 1)
-            os.execvp(command[0], command)
+            _execute(command)
         except OSError as problem:
             exists = not isinstance(problem, FileNotFoundError)
             reason = "cannot be executed" if exists else "not found"
@@ -96,13 +102,26 @@ def start_agent(command: list[str]) -> AgentProcess:
 def replace_process(command: list[str]) -> int:
     """Replace this process with the agent. Returns an exit code only if that fails. Not for Windows."""
     try:
-        os.execvp(command[0], command)
+        _execute(command)
     except FileNotFoundError:
         os.write(2, f"acp-proxy: {command[0]}: not found\n".encode())
         return NOT_FOUND
     except OSError:
         os.write(2, f"acp-proxy: {command[0]}: cannot be executed\n".encode())
         return NOT_EXECUTABLE
+
+
+def _execute(command: list[str]) -> "NoReturn":
+    """Replace this process with a command. Raises OSError."""
+    try:
+        os.execvp(command[0], command)
+    except OSError as problem:
+        if problem.errno != errno.ENOEXEC:
+            raise
+    # A script without ``#!``: the C library's execvp, with which many editors start agents, gives it to the shell.
+    import shutil
+
+    os.execv(_SHELL, [_SHELL, shutil.which(command[0]) or command[0], *command[1:]])
 
 
 def _prepare_child(parent: int) -> None:

@@ -239,9 +239,8 @@ def test_a_grandchild_that_keeps_writing_does_not_delay_the_end(proxied: Proxied
         (None, 0, 127),
         ("#!/no/such/interpreter\n", 0o755, 127),
         ("#!/bin/sh\n", 0o644, 126),
-        ("neither a program nor a script", 0o755, 126),
     ],
-    ids=["missing", "without its interpreter", "not executable", "not a program"],
+    ids=["missing", "without its interpreter", "not executable"],
 )
 def test_a_command_that_cannot_start_is_reported_in_one_line(
     proxied: Proxied, content: str | None, mode: int, status: int
@@ -259,6 +258,21 @@ def test_a_command_that_cannot_start_is_reported_in_one_line(
     [line] = editor.read_stderr().splitlines(keepends=True)
     assert str(command) in line
     assert line.endswith("\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no text is a program there")
+@pytest.mark.parametrize("is_in_path", [True, False])
+def test_a_script_that_names_no_interpreter_is_run_by_the_shell_as_from_many_editors(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch, is_in_path: bool
+) -> None:
+    script = proxied.base / "agent"
+    script.write_text('exec "$@"\n')
+    script.chmod(0o755)
+    if is_in_path:
+        monkeypatch.setenv("PATH", str(script.parent), prepend=os.pathsep)
+    with start(proxied, [script.name if is_in_path else str(script), *proxied.bare_agent()]) as editor:
+        session = editor.open()
+        assert texts(editor.prompt(session, "go"))
 
 
 def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
