@@ -358,7 +358,7 @@ class Recorder:
             first_stamp = first_stamp if parts else stamp
             match effect:
                 case RecordMessage() if self._sessions.is_duplicate_import(session_id):
-                    pass  # the other import has it. The note after these ends this one (``track_opened``)
+                    pass  # the other import has it. This one ends with the note that ``track_opened`` adds after it
                 case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_embeddable(raw)
                     parts += file_format.encode_message_parts(
@@ -371,6 +371,7 @@ class Recorder:
                         protocol_version=self._protocol_version,
                     )
                 case RecordUnparsedUpdates(_, data):
+                    # Usually false, and cheaper than to ask for the same millisecond.
                     if len(data) < _JOIN_BYTES and batch and batch[0][0] < seconds + 0.001:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol_version)

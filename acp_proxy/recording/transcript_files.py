@@ -255,7 +255,8 @@ class TranscriptFiles:
         return session.appender
 
     def lift_delete(self, session: RecordedSession) -> None:
-        """Lift a session's delete, for a prompt. Raises OSError; then the next try does it."""
+        """Lift a session's delete, for a prompt. Raises OSError; with ``must_lift_delete``, the next try does it
+        then."""
         delete.lift_delete(self._store.layout, session.agent_folder, session.header.session_id)
         session.must_lift_delete = False
 

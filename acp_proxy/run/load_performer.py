@@ -100,7 +100,7 @@ class LoadPerformer:
 
         What was recorded since counts although a rewind may have taken it back: it is in the transcript.
         """
-        from acp_proxy.run.compare_replay import compare_replay
+        from acp_proxy.run.compare_with_transcript import compare_with_transcript
         from acp_proxy.transcript.drop_rewound import drop_rewound
 
         recorder, comparison, size = self._recorder, None, 0
@@ -111,7 +111,7 @@ class LoadPerformer:
             )
             try:
                 lines = drop_rewound(reader) if effect.since_size is None else reader.read_alike(effect.since_size, 1)
-                comparison, size = compare_replay(lines, effect.updates, recorder.mask), reader.size
+                comparison, size = compare_with_transcript(lines, effect.updates, recorder.mask), reader.size
             finally:
                 reader.close()
         except (OSError, NewerFormat) as problem:

@@ -7,6 +7,8 @@ client's output for at most ``SEND_SIZE`` bytes of whole lines at a time, so oth
 ``stop`` takes effect between two of these: once somebody else has the output, a stopped thread sends nothing more. The
 last one reports the end (``try_finish``) while it still has the output, so nothing comes between the past and the
 answer to the load.
+
+It also makes the handover record, even when it is stopped, and finds the session's latest state.
 """
 
 import threading
@@ -24,7 +26,7 @@ from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import ChooseAndShowPast
 from acp_proxy.proxy.events import PastReady
-from acp_proxy.run.compare_replay import compare_replay
+from acp_proxy.run.compare_with_transcript import compare_with_transcript
 from acp_proxy.run.opened_transcript import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.transcript.drop_rewound import drop_rewound
@@ -187,7 +189,7 @@ class PastThread:
     def _compare(self) -> Comparison | None:
         """Compare the agent's replay with the transcript; if that is empty, make the comparison to which ``proxy`` adds
         what comes late. Raises OSError."""
-        return compare_replay(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
+        return compare_with_transcript(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
 
     def _show_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript to the client. Returns whether all of it was read."""

@@ -97,7 +97,7 @@ class Pump:
         return data
 
     def _handle_data(self, data: bytes, *, tries_to_pass: bool) -> None:
-        """Process the lines that the data of one read completes. ``tries_to_pass``: let them pass unparsed if they
+        """Process the lines that the data of one read completes. ``tries_to_pass``: let them pass undecided if they
         may."""
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
         data = self._framer.feed_joined(data)

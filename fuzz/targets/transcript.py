@@ -16,7 +16,7 @@ from acp_proxy.comparison.comparison import ReplayLine
 from acp_proxy.comparison.whose_past import choose_past
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.run.compare_replay import compare_replay
+from acp_proxy.run.compare_with_transcript import compare_with_transcript
 from acp_proxy.store.index_file import Index
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.agent_session import AGENT_NOTES
@@ -92,7 +92,9 @@ def retold(lines: list[Line], header: Header | None) -> None:
         assert len(handover_record.make_text().encode("utf-8", "replace")) <= HANDOVER_RECORD
     for one in tellings:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.read_update(said)))]
-        comparison = compare_replay(lines, (ReplayLine(said, number % 2 == 1) for number, said in enumerate(told)))
+        comparison = compare_with_transcript(
+            lines, (ReplayLine(said, number % 2 == 1) for number, said in enumerate(told))
+        )
         assert comparison is not None
         comparison.end_message()
         choose_past(comparison)

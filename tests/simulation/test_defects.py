@@ -186,7 +186,7 @@ def _compare_nothing_from_outside_turns(patch: Patch) -> None:
 
 def _replay_version_2_as_it_is(patch: Patch) -> None:
     patch.setattr("acp_proxy.run.past_thread.read_as_v1", lambda lines: lines)
-    patch.setattr("acp_proxy.run.compare_replay.read_as_v1", lambda lines: lines)
+    patch.setattr("acp_proxy.run.compare_with_transcript.read_as_v1", lambda lines: lines)
 
 
 def _hand_over_without_a_handover_record(patch: Patch) -> None:

@@ -66,8 +66,8 @@ class LoadLines:
         self.state_updates = LineBuffer[WaitingLine]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
         self.before_answer, self.after_answer = LineBuffer[WaitingLine](), LineBuffer[WaitingLine]()
-        """Lines that wait for the answer to the client. They leave before or after that answer if the agent agrees;
-        else all of them leave before."""
+        """Lines that wait for the answer to the client. They leave before or after that answer if the agent agrees,
+        all before it if the agent refuses, and all after it if the client cancels."""
         self.other_replays = OtherReplays()
         """What of these lines belongs to other loads of the session, as far as that is known."""
 

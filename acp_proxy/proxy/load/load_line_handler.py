@@ -76,7 +76,7 @@ class LoadLineHandler:
             case LoadState.CANCELLING | LoadState.CANCELLED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return []
-            case LoadState.CHOOSING_PAST | LoadState.CANCELLING_AGREED:
+            case LoadState.CHOOSING_PAST | LoadState.CANCELLING_WHILE_SHOWING:
                 load.lines.after_answer.add(WaitingLine(line, update))
                 return []
             case LoadState.BEFORE_PROMPT | LoadState.IN_FIRST_TURN:

@@ -318,7 +318,7 @@ class LoadMachine:
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
-        is_cancelled = load.state is LoadState.CANCELLING_AGREED
+        is_cancelled = load.state is LoadState.CANCELLING_WHILE_SHOWING
         load.decision = past_ready.decision if not is_cancelled else load.plan.apply_rule(Rule.CANCELLED)
         if past_ready.comparison is not None and not load.opens_new_session:
             # If something was compared before, a turn has begun, whose updates were recorded as they came.

@@ -17,8 +17,8 @@ and answer, or never do either; so what comes for a cancelled request must not b
 (``CANCELLING``, ``CANCELLED``, ``ABANDONED``, and two ``PASSING_…``).
 
 **Showing the past.** The agent has answered with a result. ``run/`` compares what it sent with the transcript, on a
-thread of its own, and sends the transcript if that is to be shown (``CHOOSING_PAST``, or ``CANCELLING_AGREED`` if the
-client cancels). What the agent sends meanwhile is held, and leaves after the answer.
+thread of its own, and sends the transcript if that is to be shown (``CHOOSING_PAST``, or ``CANCELLING_WHILE_SHOWING``
+if the client cancels). What the agent sends meanwhile is held, and leaves after the answer.
 
 **Opened.** The client has its answer, too. Agents replay the rest of the past after it, so everything is compared until
 the next prompt (``BEFORE_PROMPT``). What is new then is recorded. In the turn that follows, everything is new except a
@@ -71,7 +71,9 @@ class LoadState(enum.Enum):
     CHOOSING_PAST = (
         "the agent has agreed, or is not asked; ``run/`` chooses the past, and sends it if it is the transcript"
     )
-    CANCELLING_AGREED = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
+    CANCELLING_WHILE_SHOWING = (
+        "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
+    )
     # Opened
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
     IN_FIRST_TURN = "the first turn of the client after the load; everything is new except a replay that still runs"
@@ -82,7 +84,7 @@ class LoadState(enum.Enum):
 class LoadEvent(enum.Enum):
     """What can happen to a load. The comments say who brings it. Some come only under a condition:
 
-    - ``PROMPTED``: not to a load that holds nothing yet of a replay (``LoadMachine.handle_prompt``)
+    - ``PROMPTED``: not to a load in ``HOLDING_REPLAY`` that holds nothing yet (``LoadMachine.handle_prompt``)
     - ``CANNOT_WAIT``, for a request of the agent: not then either (``LoadLineHandler.send_agents_request``)
     - ``SESSION_UNKNOWN`` instead of ``REFUSED`` (``Continuations.needs_new_session``)
 
@@ -306,12 +308,12 @@ STATES: dict[LoadState, StateDefinition] = {
             ),
             # ``run/`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (
-                LoadState.CANCELLING_AGREED,
+                LoadState.CANCELLING_WHILE_SHOWING,
                 (Action.STOP_SHOWING_PAST, Action.RESERVE_OUTPUT),
             ),
         },
     ),
-    LoadState.CANCELLING_AGREED: StateDefinition(
+    LoadState.CANCELLING_WHILE_SHOWING: StateDefinition(
         phase=LoadPhase.SHOWING_PAST,
         holds_lines=True,
         transitions={

@@ -15,7 +15,7 @@ from acp_proxy.comparison.comparison import Comparison, ReplayLine
 from acp_proxy.comparison.whose_past import Rule, choose_past, list_reasons
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
-from acp_proxy.run.compare_replay import compare_replay
+from acp_proxy.run.compare_with_transcript import compare_with_transcript
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.index_file import ListedSession
@@ -105,7 +105,9 @@ def _is_suitable(row: ListedSession) -> bool:
 
 def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
-    comparison = compare_replay(drop_rewound(reader), (ReplayLine(line, is_after_an_answer=False) for line in lines))
+    comparison = compare_with_transcript(
+        drop_rewound(reader), (ReplayLine(line, is_after_an_answer=False) for line in lines)
+    )
     if comparison is not None:
         comparison.end_message()
     rule = choose_past(comparison, comparison_failed=comparison is None).rule

@@ -50,7 +50,7 @@ MEANS_NOTHING = {
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
     LoadState.CHOOSING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
-    LoadState.CANCELLING_AGREED: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.CANCELLING_WHILE_SHOWING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.BEFORE_PROMPT: {LoadEvent.TURN_ENDED},
     LoadState.IN_FIRST_TURN: {LoadEvent.PROMPTED},
 }
@@ -63,7 +63,7 @@ SETTLING = {LoadEvent.MUST_END, LoadEvent.DROPPED, LoadEvent.AGENT_ENDED}
 CANNOT = {
     **{state: {LoadEvent.PAST_READY, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
     LoadState.CHOOSING_PAST: {*TOO_MUCH, *SETTLING},
-    LoadState.CANCELLING_AGREED: {*TOO_MUCH, *SETTLING},
+    LoadState.CANCELLING_WHILE_SHOWING: {*TOO_MUCH, *SETTLING},
 }
 """Events that cannot happen: no past is shown before the agent agrees, nothing to settle before the client's answer.
 The end of the agent does not stop showing it."""

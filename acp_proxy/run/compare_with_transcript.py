@@ -11,7 +11,7 @@ from acp_proxy.transcript.reader import AlikeLines, Line
 from acp_proxy.transcript.v2_entries import read_as_v1
 
 
-def compare_replay(
+def compare_with_transcript(
     transcript: Iterable[Line | AlikeLines],
     replay: Iterable[ReplayLine],
     mask: Callable[[bytes], bytes] | None = None,
