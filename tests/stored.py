@@ -76,6 +76,19 @@ def store_session(
     return transcript.path
 
 
+def store_with_subagents(store: ProxyStore, session: str, words: str) -> None:
+    """A session whose agent began one for its own work, and in that another one. Both of these say these words."""
+    turns = [
+        (session, "/project", {"sessionUpdate": "subagent_update", "sessionId": "subagent"}),
+        ("subagent", None, {"sessionUpdate": "subagent_update", "sessionId": "its subagent"}),
+        ("its subagent", None, chunk("done")),
+    ]
+    for id, cwd, update in turns:
+        origin = file_format.RECORDED if cwd is not None else file_format.PARTIAL
+        said = [] if cwd is not None else [chunk(words)]
+        store_session(store, id, ("find it", [update, *said]), cwd=cwd, origin=origin)
+
+
 def list_ids(store: ProxyStore, agent: str = "agent", cwd: str | None = None) -> list[str]:
     """The sessions of the list for an editor, in its order."""
     return [row.session_id for row in store.list_page(agent, cwd, None, RUN).rows]

@@ -128,7 +128,8 @@ class Masking:
 
     def _find_changes(self, line: bytes, rules: list[SecretRule]) -> list[MaskedSpan]:
         candidates = self._choose_rules(line, rules)
-        if not candidates or _is_header(line):
+        # A line of spaces was repaired, or is a title that was erased: it must stay one.
+        if not candidates or line.isspace() or _is_header(line):
             return []
         return mask_spans(line, _find_in_line(line.removesuffix(b"\n"), candidates))
 

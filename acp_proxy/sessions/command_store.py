@@ -20,6 +20,7 @@ from acp_proxy.store.index_file import Index, ListedSession, check_values, parse
 from acp_proxy.store.layout import JOURNAL
 from acp_proxy.store.queries import complete_rows, is_open, read_state
 from acp_proxy.store.store_base import StoreBase
+from acp_proxy.store.subagents import is_subagents
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import (
     COMPRESSED_SUFFIX,
@@ -144,8 +145,7 @@ class CommandStore(StoreBase):
             yield None
             return
         with contextlib.closing(reader):
-            header = reader.header
-            yield reader if header is not None and header.origin == PARTIAL and header.cwd is None else None
+            yield reader if is_subagents(reader.header) else None
 
     def is_open(self, listed: ListedSession) -> bool:
         """Whether a process has the session's transcript open to append."""
@@ -181,11 +181,11 @@ class CommandStore(StoreBase):
     def delete_listed(self, listed: ListedSession, *, soft: bool) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored. Raises OSError;
         Unreadable if the session is deleted but the index learns of it only with the next list."""
-        delete.delete_by_name(
+        names = delete.delete_by_name(
             self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
         )
         self.layout.get_journal(listed.agent_folder).fsync()
-        self.store_index.remove(listed.agent_folder, [listed.name])
+        self.store_index.remove(listed.agent_folder, names)
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
         """An agent's copies of another agent's session, newest first. Raises Unreadable."""

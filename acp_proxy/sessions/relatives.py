@@ -1,4 +1,5 @@
-"""Finds the sessions that share words with others: forks, copies for other agents, and what they were made from."""
+"""Finds the sessions that share words with others: forks, copies for other agents, what they were made from, and the
+sessions of their subagents."""
 
 from collections.abc import Collection, Iterator
 from contextlib import closing
@@ -6,6 +7,7 @@ from contextlib import closing
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.layout import Layout
+from acp_proxy.store.subagents import find_all_subagents
 from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import TranscriptReader
@@ -18,7 +20,8 @@ _SessionKey = tuple[str, str]
 
 def find_relatives(layout: Layout, chosen: Collection[TranscriptKey]) -> set[TranscriptKey]:
     """The transcripts that begin as one of these does, without these: forks and copies of them, what they are forks and
-    copies of, and so on. A session whose id was given again counts like the newer one. Raises OSError."""
+    copies of, and so on; and those of the subagents of all of them. A session whose id was given again counts like the
+    newer one. Raises OSError."""
     by_ancestor: dict[_SessionKey, set[TranscriptKey]] = {}
     ancestors: dict[TranscriptKey, list[_SessionKey]] = {}
     for transcript, header in _read_headers(layout):
@@ -32,6 +35,8 @@ def find_relatives(layout: Layout, chosen: Collection[TranscriptKey]) -> set[Tra
             relatives = by_ancestor.pop(session, set()) - reached
             reached |= relatives
             unvisited += relatives
+    for agent_folder, name in list(reached):
+        reached |= {(agent_folder, file_names.file_name(id)) for id in find_all_subagents(layout, agent_folder, name)}
     return reached - set(chosen)
 
 

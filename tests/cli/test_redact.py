@@ -3,16 +3,19 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
 
+from acp_proxy.tools.maintenance.verify import verify_store
+from acp_proxy.tools.redact import redact_files
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
 from tests.cli.commands import invoke
 from tests.cli.terminal import run_on_terminal
 from tests.redaction.made_up_secrets import plant
-from tests.stored import WholeStore, chunk, store_session
+from tests.stored import WholeStore, chunk, store_session, store_with_subagents
 
 TOKEN = plant("GitHub token", random.Random(0)).secret
 
@@ -176,6 +179,39 @@ def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Whol
     assert left == {"second"}
     run(store, "second")
     assert TOKEN.encode() not in read_transcripts(store)
+
+
+def test_the_sessions_of_subagents_are_masked_with_the_session_that_they_worked_for(store: WholeStore) -> None:
+    store_with_subagents(store, "parent", TOKEN)
+    assert run(store, "parent").stdout.splitlines()[-1] == "2 masked, in 2 of 3 files."
+    run(store, "first")
+    run(store, "second")
+    assert TOKEN.encode() not in read_transcripts(store)
+
+
+def test_a_session_that_is_soft_deleted_in_the_meantime_is_masked_too(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def delete_and_redact(*args: Any, **options: Any) -> Any:
+        for row in store.list_all():
+            store.delete_listed(row, soft=True)
+        return redact_files.redact_stored(*args, **options)
+
+    monkeypatch.setattr("acp_proxy.tools.redact.command.redact_stored", delete_and_redact)
+    assert run(store).stdout.splitlines()[-1] == "3 masked, in 2 of 4 files."
+    assert TOKEN.encode() not in read_transcripts(store)
+    assert len(store.list_deleted()) == 2
+
+
+def test_a_pattern_that_matches_spaces_leaves_erased_titles_alone(store: WholeStore, tmp_path: Path) -> None:
+    patterns = tmp_path / "patterns"
+    patterns.write_text('[^"{}]{30,}\n')
+    for title in ("Mine", None):
+        for row in store.list_all():
+            store.set_listed_title(row, title)
+    for _ in range(2):
+        run(store, "--redact", str(patterns))
+        assert list(verify_store(store)) == []
 
 
 def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: WholeStore) -> None:

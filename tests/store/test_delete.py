@@ -20,12 +20,13 @@ from acp_proxy.store.open_session import Deleted
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import verify_store
+from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender, lock_if_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
 from tests.store import compressible, killed_deletes, transcript_lines
 from tests.store.transcript_lines import answer, prompt_line
-from tests.stored import EPOCH, WholeStore, find_files_with, list_ids, store_session
+from tests.stored import EPOCH, WholeStore, find_files_with, list_ids, store_session, store_with_subagents
 
 AGENT = "agent"
 
@@ -49,6 +50,32 @@ def list_restorable_titles(store: WholeStore) -> list[tuple[str, str]]:
 
 
 # --- permanent deletes
+
+
+@pytest.mark.parametrize("expires", [True, False])
+def test_the_sessions_of_subagents_are_deleted_with_the_session_that_they_worked_for(
+    store: WholeStore, expires: bool
+) -> None:
+    store_with_subagents(store, "parent", "words of subagents")
+    store_session(store, "other", ("and this", []), cwd=None, origin=file_format.PARTIAL)
+    [row] = [row for row in store.list_all() if row.session_id == "parent"]
+    if expires:
+        store.delete_listed(row, soft=True)
+        assert len(find_files_with(store, "words of subagents")) == 2
+        store.delete_soft_deleted(*store.list_deleted())
+    else:
+        store.delete_listed(row, soft=False)
+    assert find_files_with(store, "words of subagents") == []
+    assert find_files_with(store, "and this")
+
+
+def test_a_session_that_somebody_opened_is_not_deleted_with_another_one_that_names_it(store: WholeStore) -> None:
+    named = {"sessionUpdate": "subagent_update", "sessionId": "named"}
+    store_session(store, "named", ("keep this", []))
+    store_session(store, "parent", ("go", [named, {**named, "sessionId": "parent"}]))
+    [row] = [row for row in store.list_all() if row.session_id == "parent"]
+    store.delete_listed(row, soft=False)
+    assert [row.session_id for row in store.list_all()] == ["named"]
 
 
 def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore) -> None:

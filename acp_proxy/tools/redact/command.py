@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,7 +62,8 @@ def redact(
 
     The command masks every text that has the form of a key, also if a message spreads it over several chunks. Without
     --backup, the original is gone. You can run it while sessions are running, and more than once. Copies and forks of
-    a session have its words, so they are masked with it, and so is what it was copied from.
+    a session have its words, so they are masked with it, and so are what it was copied from, and the sessions of
+    its subagents.
 
     Example: acp-proxy redact --dry-run
     """
@@ -81,12 +82,15 @@ def redact(
         relatives = set[TranscriptKey]()
         if chosen_rows is not None:
             relatives = find_relatives(opened_store.layout, {(row.agent_folder, row.name) for row in chosen_rows})
-        paths = opened_store.find_redactable(chosen_rows, relatives)
-        redaction = _Redaction(opened_store, masking)
+
+        def find_paths() -> list[Path]:
+            return opened_store.find_redactable(chosen_rows, relatives)
+
+        redaction = _Redaction(opened_store, masking, find_paths)
         if yes and not dry_run:
-            counts = redaction.mask(paths, originals)
+            counts = redaction.mask(find_paths(), originals)
         else:
-            counts = redaction.count(paths)
+            counts = redaction.count(find_paths())
             if counts and not dry_run:
                 _ask(
                     redaction.format_lines(counts),
@@ -116,9 +120,12 @@ def redact(
 class _Redaction:
     """Counts and masks secrets, file by file. ``failures``: a line for each file with a problem."""
 
-    def __init__(self, store: CommandStore, masking: "Masking") -> None:
+    def __init__(self, store: CommandStore, masking: "Masking", find_paths: Callable[[], list[Path]]) -> None:
+        """``find_paths``: the files to search, as they are called now."""
         self._store = store
         self._masking = masking
+        self._find_paths = find_paths
+        self._known_paths: set[Path] = set()
         self.searched_count = 0
         self.failures: list[str] = []
 
@@ -136,16 +143,20 @@ class _Redaction:
         self, paths: Sequence[Path], title: str, *, dry_run: bool, originals: Path | None = None
     ) -> Counts:
         counts_by_path: Counts = {}
-        for path in show_progress(paths, title):
-            try:
-                counts_by_path[path] = redact_stored(
-                    self._store, path, self._masking, dry_run=dry_run, backup=originals
-                )
-            except FileNotFoundError:
-                continue  # deleted in the meantime
-            except (OSError, NewerFormat) as problem:
-                reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
-                self.failures.append(f"{path.relative_to(self._store.root)}: {reason}")
+        while paths:
+            self._known_paths.update(paths)
+            for path in show_progress(paths, title):
+                try:
+                    counts_by_path[path] = redact_stored(
+                        self._store, path, self._masking, dry_run=dry_run, backup=originals
+                    )
+                except FileNotFoundError:
+                    continue  # deleted in the meantime
+                except (OSError, NewerFormat) as problem:
+                    reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
+                    self.failures.append(f"{path.relative_to(self._store.root)}: {reason}")
+            # What was soft-deleted, restored or set aside in the meantime has another name now.
+            paths = [path for path in self._find_paths() if path not in self._known_paths]
         self.searched_count = max(self.searched_count, len(counts_by_path))
         return {path: counts for path, counts in counts_by_path.items() if counts}
 
