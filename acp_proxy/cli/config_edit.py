@@ -16,6 +16,11 @@ def format_value(name: str, value: str) -> str:
         return "true" if options.check_value(name, value) else "false"
     if name in config_file.NUMBERS and re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]+)?", value):
         return value
+    try:
+        value.encode()
+    except UnicodeEncodeError as problem:
+        variable = options.OPTIONS[name].variable if name in options.OPTIONS else ""
+        raise UsageError(f"{value!r} is not UTF-8, so no file can have it. Set {variable} instead") from problem
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

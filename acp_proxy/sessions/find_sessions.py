@@ -248,7 +248,7 @@ def _select_page(
         values += test_values
     if scope.branch:
         query.append(f"AND {ON_BRANCH_SQL}")
-        values.append(scope.branch)
+        values.append(scope.branch.encode(errors="surrogateescape").decode(errors="replace"))  # as the header has it
     if last_key is not None:
         query.append("AND (updated, session, name) < (?, ?, ?)")
         values += last_key

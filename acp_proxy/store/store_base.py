@@ -48,11 +48,13 @@ def find_default_root() -> Path:
 
 
 def resolve_root(path: str) -> Path:
-    """The store's directory: ``path``, else the default. Raises StoreRefused if the home directory is not known:
-    without HOME, for a user id that the system has no name for, as in some containers."""
+    """The store's directory: ``path``, else the default. Raises StoreRefused if the home directory is not known: that
+    of ``~name``, or without HOME, for a user id that the system has no name for, as in some containers."""
     try:
         return Path(path).expanduser() if path else find_default_root()
     except RuntimeError as problem:
+        if (user := path.replace(os.sep, "/").split("/")[0]) not in ("", "~"):
+            raise StoreRefused(f"{user} is no user here. Name another directory with --store.") from problem
         raise StoreRefused("Your home directory is not known. Set HOME, or name a directory with --store.") from problem
 
 

@@ -97,6 +97,7 @@ def test_set_and_unset_change_one_line_of_the_file(path: Path, tmp_path: Path, m
 @pytest.mark.parametrize(
     ("text", "words", "said"),
     [
+        ("", "set also-list \udcff", "is not UTF-8, so no file can have it. Set ACP_PROXY_ALSO_LIST instead"),
         ("", "set load never", "load takes one of auto, agent, store"),
         ("", "set no-record perhaps", "no-record takes false or true, not 'perhaps'"),
         ("", "set bin-days -3", "bin-days takes"),

@@ -11,7 +11,8 @@ from acp_proxy.cli.output_files import make_directory, write_file
 from acp_proxy.errors import AlreadyThere, NotWritable
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
-from tests.stored import chunk, store_session
+from tests.cli.commands import get_stdout
+from tests.stored import WholeStore, chunk, store_session
 from tests.waiting import SECONDS
 
 FULL = Path("/dev/full")
@@ -61,6 +62,14 @@ def test_an_unwritable_place_is_reported_with_what_to_do(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
+def test_a_tilde_that_names_no_user_is_a_part_of_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = WholeStore(tmp_path / "store")
+    store_session(store, "s", ("hello", []))
+    get_stdout(store, "export", "s", "--output", "~nosuchuser.md")
+    assert (tmp_path / "~nosuchuser.md").exists()
+
+
 def test_a_directory_in_the_place_of_the_file_is_reported(tmp_path: Path) -> None:
     for is_forced in (False, True):
         with pytest.raises(NotWritable) as problem:

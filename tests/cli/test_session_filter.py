@@ -65,6 +65,12 @@ def test_the_branch_where_a_session_began_is_shown(store: WholeStore) -> None:
     assert run(store, "list", "--branch", "top", "--json").stdout == "[]\n"
 
 
+def test_a_branch_that_is_not_utf8_is_found(store: WholeStore) -> None:
+    store_session(store, "odd", ("go", []), git=GitHead(b"br\xff".decode(errors="replace"), ""))
+    branch = b"br\xff".decode(errors="surrogateescape")  # as a shell passes it
+    assert [row["sessionId"] for row in get_json(store, "list", "--branch", branch)] == ["odd"]
+
+
 def test_here_means_this_directory_and_those_below_in_each_command(store: WholeStore, tmp_path: Path) -> None:
     for command in (("list",), ("search", "the")):
         assert [row["sessionId"] for row in get_json(store, *command, "--here")] == ["new"]

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -137,6 +138,12 @@ def test_threads_can_prepare_one_directory_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.join(20)
     assert refused == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="any name may be a user's there")
+def test_a_directory_of_an_unknown_user_is_refused() -> None:
+    with pytest.raises(StoreRefused, match="~nosuchuser is no user here"):
+        store_base.resolve_root("~nosuchuser/store")
 
 
 @pytest.mark.parametrize("path", ["", "~/store"])

@@ -294,7 +294,7 @@ def _format_excerpt(excerpt: "Excerpt", cwd: str | None) -> str:
 def _export(store: CommandStore, row: ListedSession, text: str) -> str:
     from acp_proxy.tools.export.command import export_to_named_file
 
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     try:
         export_to_named_file(store, row, path)
     except AlreadyThere as problem:

@@ -172,7 +172,7 @@ def export(
             text = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else "There is no session to export."
             print_on_stderr(text if unknown else f"{text} To see all sessions: acp-proxy list")
             raise typer.Exit(1 if session_filter.is_narrow else 0)  # as for list
-        source, target = _Source(opened_store, chosen_form, choices, masking), Path(output).expanduser()
+        source, target = _Source(opened_store, chosen_form, choices, masking), Path(os.path.expanduser(output))
         stack.callback(source.warn)
         if web:
             _export_to_browser(source, rows[0])
@@ -224,7 +224,7 @@ def _advise_output(words: list[str]) -> str:
 
 
 def _is_directory(output: str) -> bool:
-    return output.endswith("/") or Path(output).expanduser().is_dir()
+    return output.endswith("/") or Path(os.path.expanduser(output)).is_dir()
 
 
 @dataclass(frozen=True, slots=True)

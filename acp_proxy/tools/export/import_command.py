@@ -75,7 +75,7 @@ def import_sessions(
 def _open_source(file: str) -> Path | IO[bytes]:
     """The file, or stdin for ``-``. Raises NotImported."""
     if file != _STDIN:
-        return Path(file).expanduser()
+        return Path(os.path.expanduser(file))
     if (stdin := getattr(sys.stdin, "buffer", None)) is None:
         raise NotImported("closed. Pipe a transcript into it, or name a file")
     return stdin  # type: ignore[no-any-return]

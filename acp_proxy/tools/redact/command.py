@@ -1,6 +1,7 @@
 """``acp-proxy redact``: mask secrets in recorded transcripts."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -213,7 +214,7 @@ class _Redaction:
 
 def _check_directory(directory: str, root: Path) -> Path:
     """The directory for the originals. Raises UsageError, NotWritable."""
-    path = Path(directory).expanduser().absolute()
+    path = Path(os.path.expanduser(directory)).absolute()
     if path.resolve().is_relative_to(root.resolve()):
         raise UsageError(f"{path} is in the store, which would then still contain the secrets. Give another directory.")
     with report_output_errors(path):

@@ -209,7 +209,7 @@ def _format_trouble(trouble: str) -> str:
 
 def _read_place(word: str) -> str:
     """The URL of a place; of a directory that is given by its path, too."""
-    path = Path(word).expanduser()
+    path = Path(os.path.expanduser(word))
     return path.as_uri() if path.is_absolute() else word
 
 
@@ -253,7 +253,9 @@ def rekey(
         from acp_proxy.tools.sync.encryption import HistoryKey
 
         new_url, key = url or old_settings.url, HistoryKey.create()
-        path = Path(key_file).expanduser().absolute() if key_file else _choose_key_file(Path(old_settings.key_file))
+        path = (
+            Path(os.path.expanduser(key_file)).absolute() if key_file else _choose_key_file(Path(old_settings.key_file))
+        )
         if path.exists():
             raise UsageError(f"{path} exists. Name another file with --key-file")
         logs = open_logs(new_url, key)
@@ -461,7 +463,7 @@ def _find_key_file(key_file: str, opened_store: CommandStore) -> Path:
     import platformdirs
 
     default_path = Path(platformdirs.user_config_dir("acp-proxy", appauthor=False)) / "sync.key"
-    path = Path(key_file).expanduser().absolute() if key_file else default_path
+    path = Path(os.path.expanduser(key_file)).absolute() if key_file else default_path
     if path.resolve().is_relative_to(opened_store.root.resolve()):
         raise UsageError(f"{path} is in the store. The key must be elsewhere: name another file with --key-file")
     return path
