@@ -20,7 +20,7 @@ from acp_proxy.store.index_file import Index, ListedSession, check_values, parse
 from acp_proxy.store.layout import JOURNAL
 from acp_proxy.store.queries import complete_rows, is_open, read_state
 from acp_proxy.store.store_base import StoreBase
-from acp_proxy.store.subagents import is_subagents
+from acp_proxy.store.subagents import is_of_subagent
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import (
     COMPRESSED_SUFFIX,
@@ -145,7 +145,7 @@ class CommandStore(StoreBase):
             yield None
             return
         with contextlib.closing(reader):
-            yield reader if is_subagents(reader.header) else None
+            yield reader if is_of_subagent(reader.header) else None
 
     def is_open(self, listed: ListedSession) -> bool:
         """Whether a process has the session's transcript open to append."""

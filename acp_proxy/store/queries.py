@@ -10,7 +10,7 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.index_file import Index, ListedSession, decode_id, encode_id
 from acp_proxy.store.journal import EMPTY_STATE, JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript.appender import lock_if_unused
+from acp_proxy.transcript.appender import is_in_use
 
 COPY_ID_RANGE = (
     encode_id(proxy_ids.PROXY_ID_PREFIX),
@@ -59,8 +59,4 @@ def read_state(layout: Layout, agent_folder: str) -> JournalState:
 
 def is_open(layout: Layout, row: ListedSession) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
-    try:
-        with lock_if_unused(layout.transcript_path(row.agent_folder, row.name)) as is_unused:
-            return not is_unused
-    except OSError:  # for example, the store is read-only
-        return False
+    return is_in_use(layout.transcript_path(row.agent_folder, row.name))

@@ -42,12 +42,14 @@ from acp_proxy.store.index_file import Index
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_access
+from acp_proxy.transcript.appender import is_in_use
 from acp_proxy.transcript.file_format import IMPORTED
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
 
 _UNFINISHED_SECONDS = 24 * 60 * 60
-"""Within this time, another process may still answer an unanswered turn, so its mark stays."""
+"""Within this time, or while a process has the transcript open, an unanswered turn may be answered, so its mark
+stays."""
 _REPLAY_SECONDS = 60
 """An agent may pause for so long while it replays an imported session; nothing signals the end of that replay."""
 _RETRY_PAUSE_SECONDS = 5.0
@@ -165,7 +167,9 @@ class StoreIndex:
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
                 is_complete = index.put_row(agent_folder, name, reader) and not _may_be_imported_still(reader)
-                may_be_unmarked = is_complete or reader.measure_age(time.time()) > _UNFINISHED_SECONDS
+                may_be_unmarked = is_complete or (
+                    reader.measure_age(time.time()) > _UNFINISHED_SECONDS and not is_in_use(reader.path)
+                )
                 if not self._layout.has_transcript(agent_folder, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
             if may_be_unmarked and index.is_on_disk:

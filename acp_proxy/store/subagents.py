@@ -13,7 +13,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Line, TranscriptReader
 
 
-def is_subagents(header: Header | None) -> bool:
+def is_of_subagent(header: Header | None) -> bool:
     """Whether a transcript that another one names is a subagent's: a session that somebody opened has a directory."""
     return header is not None and header.origin == PARTIAL and header.cwd is None
 
@@ -51,5 +51,5 @@ def _has_transcript(layout: Layout, agent_folder: str, session_id: str) -> bool:
         suppress(OSError, NewerFormat),
         closing(TranscriptReader(layout.transcript_path(agent_folder, file_name(session_id)))) as reader,
     ):
-        return is_subagents(reader.header)
+        return is_of_subagent(reader.header)
     return False

@@ -198,6 +198,15 @@ def fsync_file(path: Path) -> bool:
     return True
 
 
+def is_in_use(path: Path) -> bool:
+    """Whether a process has a transcript open to append; False if that cannot be determined."""
+    try:
+        with lock_if_unused(path) as is_unused:
+            return not is_unused
+    except OSError:  # for example, the store is read-only
+        return False
+
+
 @contextlib.contextmanager
 def lock_if_unused(path: Path) -> Iterator[bool]:
     """Yields whether nobody has a transcript open to append. While this holds, nobody can open it; a compressed one can

@@ -28,6 +28,7 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_access, file_format
+from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
@@ -343,6 +344,18 @@ def test_an_open_turn_keeps_its_mark_for_a_day(store: WholeStore, root: Path) ->
     assert marks(root) == {file_name("s")}
     os.utime(transcript(root, "s"), (written - DAY - 600, written - DAY - 600))
     assert list_ids(store) == ["s"]
+    assert marks(root) == set()
+
+
+def test_an_open_turn_keeps_its_mark_while_a_process_has_it_open(store: WholeStore, root: Path) -> None:
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("x"))
+    with closing(TranscriptAppender(transcript(root, "s"))):
+        long_ago = time.time() - DAY - 600
+        os.utime(transcript(root, "s"), (long_ago, long_ago))
+        list_ids(store)
+        assert marks(root) == {file_name("s")}
+    os.utime(transcript(root, "s"), (long_ago, long_ago))
+    list_ids(store)
     assert marks(root) == set()
 
 
