@@ -31,15 +31,15 @@ class WhosePast(enum.Enum):
 
 class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
-    client that may see the past, and the reason in words. They come in two groups: found in ``proxy/load``, in
-    two ways, or by ``choose_past``.
+    client that may see the past, and the reason in words. They are found in three ways: in ``proxy/load`` by a plan,
+    there when something happens, or by ``choose_past``.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
     first that fits holds. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4 stand
     for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    # Found in ``proxy/load``, by a plan or when something happens, such as that what was sent cannot be taken back.
+    # Found by a plan, or when something happens, such as that what was sent cannot be taken back.
     # What the agent sends may be compared all the same, since some of it may be new.
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")  # whatever ``choose_past`` finds later
@@ -98,11 +98,12 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Without a planned decision, the client may see the past: a plan for one that may not has a rule (``LoadPlan``).
+    Without a planned decision, the client may see the past: ``LoadPlan`` holds that a plan for one that may not has a
+    rule.
 
     ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could not be read: a part of the
-    transcript may have been sent by then. ``LoadPerformer.give_up_past`` gives None in place of a transcript, which it
-    cannot show.
+    transcript may have been sent by then. Where no thread can start to show a planned transcript,
+    ``LoadPerformer.give_up_past`` passes ``planned=None``.
 
     ``comparison``: of the agent's replay, whose last message was ended; None if the
     agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the

@@ -3,8 +3,9 @@
 To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came,
 and shown as JSON where a view shows all, so a new kind of the protocol works before anybody has added it. The
 comparison, the replays and the views ask the row what a kind is about and how it is compared and replayed, so a row is
-enough for the agent's words and thoughts (in version 1, if they come in chunks), for state of which nothing follows,
-and for what is replayed as it came. What needs code too is in docs/extending.md. docs/protocol.md has these
+enough for the agent's words and thoughts, for state of which nothing follows, and for what is replayed as it came. Of
+words and thoughts, version 1 has only chunks: a whole message of it (``V1_MESSAGE_CHUNKS``) would need code. What else
+does is in docs/extending.md. docs/protocol.md has these
 kinds for users, and a test compares the two; one that no schema has yet goes to the extensions there.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.

@@ -75,7 +75,7 @@ class Connection:
         # Requests to open a session.
         continuations = Continuations(shared)
         self._load_machine = LoadMachine(shared, continuations)
-        self._line_handler = self._load_machine.line_handler
+        self._load_line_handler = self._load_machine.line_handler
         self._load_starter = LoadStarter(shared, self._load_machine, continuations)
         self._look_ups = SessionLookUps(shared, self._load_machine, self._load_starter)
         self.waiting_messages = WaitingMessages(shared, self._load_machine.loads, self._look_ups)
@@ -222,7 +222,7 @@ class Connection:
             return []
         if message.method not in _SETTLING_METHODS and not self._draft_methods.settles_updates(message.method):
             return []
-        return self._line_handler.compare_before_request(acp.session_id(message.params))
+        return self._load_line_handler.compare_before_request(acp.session_id(message.params))
 
     def _handle_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (own_effects := self._client_requests.intercept(line, message)) is not None:
@@ -328,10 +328,10 @@ class Connection:
                 if session_id is not None:
                     self._handovers.forget_first_prompt(session_id)
                 effects: list[Effect] = [
-                    *self._line_handler.send_undecided_updates(session_id),
+                    *self._load_line_handler.send_undecided_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
-                return effects + self._line_handler.send_agents_request(session_id, line)
+                return effects + self._load_line_handler.send_agents_request(session_id, line)
             case Notification(method=method) if (
                 amendment := self._agent_index.make_amendment(method, line)
             ) is not None:
@@ -343,10 +343,10 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._line_handler.send_undecided_updates(session_id),
+                    *self._load_line_handler.send_undecided_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
-                return effects + self._line_handler.send_in_order(session_id, line)
+                return effects + self._load_line_handler.send_in_order(session_id, line)
             case Batch() | Opaque():
                 return [*self._message_tracker.track(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
@@ -356,7 +356,7 @@ class Connection:
         update = acp.member(message.params, "update")
         load = self._load_machine.loads.find_load_for_updates(session_id)
         if load is not None:
-            effects = self._line_handler.handle_update(load, line, message)
+            effects = self._load_line_handler.handle_update(load, line, message)
         else:
             may_be_new = self._open_requests.may_open_new_session
             effects = [
@@ -378,7 +378,7 @@ class Connection:
             self._session_tracker.begin_work(session_id)
             return self._handle_update(session_id, line, message)
         was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
-        late_effects = self._line_handler.send_undecided_updates(session_id) if was_in_turn else []
+        late_effects = self._load_line_handler.send_undecided_updates(session_id) if was_in_turn else []
         end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
@@ -400,12 +400,12 @@ class Connection:
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._handle_visible_lines(self._handover_filter.take_all_partial_lines())
         for session_id, id in self._session_tracker.sessions.list_accepted_prompts():
-            effects += self._line_handler.send_undecided_updates(session_id)
+            effects += self._load_line_handler.send_undecided_updates(session_id)
             effects += self._session_tracker.track_failed_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._line_handler.send_undecided_updates(open_request.session_id)
+                effects += self._load_line_handler.send_undecided_updates(open_request.session_id)
                 effects += self._session_tracker.track_failed_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"

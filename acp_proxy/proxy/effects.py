@@ -314,7 +314,7 @@ class ChooseAndShowPast(Struct, frozen=True):
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
     planned_decision: Decision | None = None
-    """The decision, if one is planned (``Load.planned_decision``); None: ``choose_past`` decides."""
+    """What ``choose_past`` returns (``Load.planned_decision``); None: it finds a rule."""
     is_handed_over: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
     makes_handover_record: bool = False

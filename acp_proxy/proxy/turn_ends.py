@@ -34,7 +34,7 @@ class TurnEnds:
         self._load_machine = load_machine
         self._look_ups = look_ups
         self._handovers = shared.handovers
-        self._line_handler = load_machine.line_handler
+        self._load_line_handler = load_machine.line_handler
 
     def handle_prompt_answer(
         self, open_request: OpenRequest, session_id: str, line: bytes, message: Response
@@ -49,13 +49,13 @@ class TurnEnds:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._look_ups.look_up_to_resend(load, prompt, line)
-        effects = self._line_handler.send_undecided_updates(session_id)
+        effects = self._load_line_handler.send_undecided_updates(session_id)
         effects += self.note_completed_handover(session_id, id, succeeded=message.error is None)
         effects += [
             *self._message_tracker.track_answer(open_request, message),
             *self._load_machine.handle_turn_end(session_id),
         ]
-        return [*effects, *self.send_title(session_id), *self._line_handler.send_in_order(session_id, line)]
+        return [*effects, *self.send_title(session_id), *self._load_line_handler.send_in_order(session_id, line)]
 
     def _handle_acceptance(self, session_id: str, id: RequestId, line: bytes, message: Response) -> list[Effect]:
         """Version 2: the agent has accepted a prompt. Its turn may have ended before."""
@@ -71,7 +71,7 @@ class TurnEnds:
             *accept_effects,
             *self._load_machine.handle_turn_end(session_id),
             *end_effects,
-            *self._line_handler.send_in_order(session_id, line),
+            *self._load_line_handler.send_in_order(session_id, line),
         ]
 
     def note_completed_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
@@ -90,4 +90,4 @@ class TurnEnds:
         if title is None:
             return []
         update = {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
-        return self._line_handler.send_in_order(session_id, own_messages.encode_update(session_id, update))
+        return self._load_line_handler.send_in_order(session_id, own_messages.encode_update(session_id, update))

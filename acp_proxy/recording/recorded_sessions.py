@@ -174,7 +174,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         try:
             self._store.delete(agent_folder, session_id, soft=soft)
         except OSError as problem:
-            if session is not None:  # ``SessionTracker`` has nothing recorded until its next prompt; the note says so
+            if session is not None:  # ``SessionTracker`` records nothing of it until its next prompt; the note says so
                 self.files.remember_gap(session_id, timestamps.format_now(time.time()), errno_name(problem))
             raise
         if session is not None:

@@ -85,6 +85,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
+                # For a client that may not see the past, that is ``WhosePast.NOTHING``: what comes is hidden.
                 load.decision = load.plan.apply_rule(Rule.PASSES)
                 # What is sent is kept all the same, to compare it later.
                 return send_lines(load.lines.uncompared.lines if not load.hides_replay_now else [])
@@ -165,7 +166,7 @@ class LoadMachine:
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
         load.lines.uncompared.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
-        return self._add_opened_within_limits(load)
+        return [*self.end_opened_load(session_id), *self._add_opened_within_limits(load)]
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: unless the load passes, it gets an answer, and the

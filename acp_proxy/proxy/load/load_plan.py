@@ -38,7 +38,7 @@ class LoadPlan(Struct, frozen=True):
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
     client_may_see_past: bool = True
     """False for a resume that acp-proxy serves, and for a prompt that is sent again: the client has the past on the
-    screen; ``rule`` is not None then. True for a resume that passes, whose client gets what the agent sends."""
+    screen. True for a resume that passes, whose client gets what the agent sends."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     keeps_client_id: bool = True
@@ -47,6 +47,9 @@ class LoadPlan(Struct, frozen=True):
     """Whether the session continues in a new one if the agent refuses."""
     agent_must_catch_up: bool = False
     """The agent's session lacks turns of other machines, and the next prompt carries a record of them."""
+
+    def __post_init__(self) -> None:
+        assert self.client_may_see_past or self.rule is not None, "``choose_past`` finds rules for the others only"
 
     @property
     def passes_at_once(self) -> bool:

@@ -451,6 +451,17 @@ def test_a_load_of_a_deleted_session_does_not_reach_the_agent() -> None:
 # --- forks
 
 
+def test_a_fork_that_is_answered_with_an_open_session_settles_what_came_after_its_load() -> None:
+    capabilities = {"loadSession": True, "sessionCapabilities": {"fork": {}}}
+    talk = about_to_load(SimulatedSession(says=PAST), capabilities)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
+    talk.end_past(1)
+    talk.agent.say(GREETING)
+    talk.client.say(request(2, "session/fork", {"sessionId": "other", "cwd": "/w"}))
+    assert agent_kept("s", GREETING) in talk.agent.say(result(2, {"sessionId": "s"})).kept
+
+
 def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
     talk = CoreConversation().initialize(LOADS).open("s")
     talk.stored["s"] = SimulatedSession(says=PAST)
