@@ -146,7 +146,7 @@ KINDS = (
         Role.OTHER,
         ComparedBy.WHAT_FOLLOWS,
         ReplayForm.AS_IT_CAME,
-        ReplayForm.AS_IT_CAME,
+        ReplayForm.LAST_OF_TURN,
         needs=_PLAN_CAPABILITY,
     ),
     UpdateKind(

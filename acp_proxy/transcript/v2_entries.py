@@ -95,6 +95,8 @@ class V2Call:
         self.content: list[object] = []
         self.has_content = self.was_sent = self.is_placed = False
         self.is_changed = True
+        self.terminals: set[str] = set()
+        """The terminals that its content shows."""
 
     def update(self, update: Mapping[str, object]) -> None:
         self.is_changed = True
@@ -106,15 +108,16 @@ class V2Call:
             else:
                 self.fields[name] = v2_updates.status_as_v1(value) if name == "status" else value
         if "content" in update:
-            self.content, self.has_content = list(acp.items(update, "content")), True
+            self.content, self.has_content = [], True
+            self.terminals.clear()
+            for item in acp.items(update, "content"):
+                self.add(item)
 
     def add(self, item: object) -> None:
         self.is_changed = self.has_content = True
         self.content.append(item)
-
-    @property
-    def terminals(self) -> set[str]:
-        return {acp.text(item, "terminalId") or "" for item in self.content if acp.text(item, "type") == "terminal"}
+        if acp.text(item, "type") == "terminal":
+            self.terminals.add(acp.text(item, "terminalId") or "")
 
     @property
     def is_over(self) -> bool:
@@ -220,6 +223,8 @@ class V2AsV1:
         self._calls: dict[str, V2Call] = {}
         self._plans: V2Plans | None = None
         self._terminals = AgentTerminals()
+        self._changed_terminals: set[str] = set()
+        """Those that have changed since what had changed was taken."""
         self._prompts: list[_Prompt] = []
         self._sent_calls: set[str] = set()
         """The ids of calls that were sent."""
@@ -343,6 +348,9 @@ class V2AsV1:
             self._terminals.update(id, update)
         else:
             self._terminals.add(id, v2_updates.decode_output(update) or b"")
+        if id in self._changed_terminals:  # so have the calls that show it
+            return
+        self._changed_terminals.add(id)
         for call in list(self._calls.values()):
             if id in call.terminals:
                 self._find_call(entry, call.id).is_changed = True
@@ -413,6 +421,7 @@ class V2AsV1:
 
     def _take_all(self) -> Iterator[Entry]:
         items, self._items = self._items, []
+        self._changed_terminals.clear()
         for item in items:
             if isinstance(item, Entry):
                 yield item

@@ -7,6 +7,7 @@ version. Notes belong to the part in which they are.
 After a handover, the ids from before it are changed, since the agent's new session may use them again.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, update_kinds
@@ -192,7 +193,7 @@ def _convert_item(raw: bytes) -> bytes:
 
 def _make_patch(path: str, old_text: str | None, new_text: str) -> str:
     """A patch with one hunk, from the first line that differs to the last. ``old_text``: None for a new file."""
-    old_lines, new_lines = (old_text or "").splitlines(keepends=True), new_text.splitlines(keepends=True)
+    old_lines, new_lines = _split_lines(old_text or ""), _split_lines(new_text)
     start, shorter_count = 0, min(len(old_lines), len(new_lines))
     while start < shorter_count and old_lines[start] == new_lines[start]:
         start += 1
@@ -207,10 +208,17 @@ def _make_patch(path: str, old_text: str | None, new_text: str) -> str:
     context_count = start - first + len(context_after)
     name = path.removeprefix("/")
     sizes = _format_range(first, context_count + len(removed)), _format_range(first, context_count + len(added))
-    head = f"diff --git a/{name} b/{name}\n"
-    head += "new file mode 100644\n--- /dev/null\n" if old_text is None else f"--- a/{name}\n"
+    head = f"diff --git a/{name} b/{name}\n" + ("new file mode 100644\n" if old_text is None else "")
+    if not removed and not added:
+        return head
+    head += "--- /dev/null\n" if old_text is None else f"--- a/{name}\n"
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunk)
     return f"{head}+++ b/{name}\n@@ -{sizes[0]} +{sizes[1]} @@\n{text}"
+
+
+def _split_lines(text: str) -> list[str]:
+    """The lines of a text, with their newlines. Git knows no other ends of lines; Python does."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _format_range(first: int, count: int) -> str:

@@ -118,11 +118,7 @@ class V2Fold:
         elif row.form_v2 is ReplayForm.MERGED and row.role is Role.TERMINAL and terminal is not None:
             data = v2_updates.decode_output(update) if kind == update_kinds.TERMINAL_CHUNK else None
             self._merge((_TERMINAL, terminal), members, data, "output", line, is_plain=is_plain)
-        elif (
-            row.form_v2 is ReplayForm.LAST_OF_TURN
-            and is_plain
-            and (plan := acp.text(acp.member(update, "plan"), "planId"))
-        ):
+        elif row.form_v2 is ReplayForm.LAST_OF_TURN and (plan := _read_plan_id(update)) is not None:
             self._find_or_add((_PLAN, plan)).pieces = [line]
         else:
             self._find_or_add((kind, f"{len(self._folded_ids)}")).pieces.append(line)
@@ -232,3 +228,8 @@ _ID_MEMBERS = frozenset({"sessionUpdate", "toolCallId", "terminalId"})
 
 def _is_text(block: dict[str, object]) -> bool:
     return block["type"] == "text" and isinstance(block["text"], str)
+
+
+def _read_plan_id(update: object) -> str | None:
+    """The id of the plan that an update sets or removes."""
+    return acp.text(acp.member(update, "plan"), "planId") or acp.text(update, "planId")

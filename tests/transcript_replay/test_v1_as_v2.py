@@ -1,6 +1,9 @@
 """A replay in version 1, restated for a client of version 2."""
 
 import json
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +52,30 @@ def changed(old: str | None, new: str) -> str:
     assert item["changes"] == [{"operation": "add" if old is None else "modify", "path": "/w/a"}]
     assert item["patch"]["format"] == "git_patch"
     return str(item["patch"]["text"])
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (None, ""),
+        (None, "a\n"),
+        ("a", "a\n"),
+        ("a\n", ""),
+        ("a\n\x0cb\nc\n", "a\n\x0cb\nd\n"),
+        ("a\u2028b\nc\n", "a\u2028b\nd\n"),
+        ("a\rb\nc\n", "a\rb\nd"),
+        ("a\r\nb\r\n", "a\r\nc\r\n"),
+    ],
+)
+def test_git_makes_the_new_text_of_the_old_one(tmp_path: Path, old: str | None, new: str) -> None:
+    file = tmp_path / "w" / "a"
+    file.parent.mkdir()
+    if old is not None:
+        file.write_bytes(old.encode())
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=changed(old, new).encode(), check=True)
+    assert (file.read_bytes() if file.exists() else b"") == new.encode()
 
 
 def test_chunks_without_an_id_get_one_for_each_message() -> None:

@@ -122,6 +122,14 @@ def test_each_plan_is_told_once_and_other_kinds_as_they_came() -> None:
     assert fold(plan("p", "1"), plan("q"), odd, odd, plan("p", "2")) == [plan("p", "2"), plan("q"), odd, odd]
 
 
+def test_the_last_that_is_said_of_a_plan_counts_also_if_it_was_removed_or_has_meta() -> None:
+    removed, meta = {"sessionUpdate": "plan_removed", "planId": "p"}, {"_meta": {"a": 1}}
+    assert fold(plan("p", "1"), removed, plan("p", "2")) == [plan("p", "2")]
+    assert fold(plan("p", "1"), plan("p", "2") | meta, plan("p", "3")) == [plan("p", "3")]
+    assert fold(plan("p", "1"), plan("p", "2") | meta) == [plan("p", "2") | meta]
+    assert fold(plan("p", "1"), removed) == [removed]
+
+
 def test_what_is_longer_than_the_limit_is_cut_and_a_message_is_not() -> None:
     [cut] = fold(call(title="T", content=[item("x" * 5000)]), limit=1000)
     assert len(json.dumps(cut)) < 1500
@@ -177,6 +185,8 @@ class _Client:
             self.output = base64.b64decode(one["output"]["data"])
         elif kind == "plan_update":
             self.plans[one["plan"]["planId"]] = one["plan"]
+        elif kind == "plan_removed":
+            self.plans.pop(one["planId"], None)
 
     def _call(self, one: Update) -> Update:
         return self.calls.setdefault(one.pop("toolCallId"), {})
@@ -196,6 +206,7 @@ said = st.one_of(
     st.builds(lambda said: output(said.encode()), words),
     st.builds(lambda said: terminal(output={"data": encode_base64(said.encode())}), words),
     st.builds(plan, st.sampled_from("pq"), words),
+    st.builds(lambda plan: {"sessionUpdate": "plan_removed", "planId": plan}, st.sampled_from("pq")),
 )
 
 
