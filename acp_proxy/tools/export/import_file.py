@@ -33,7 +33,7 @@ from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.agent_session import NEW_ID_NOTES
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.file_names import file_name, unfinished_path
+from acp_proxy.transcript.file_names import file_name, make_uid, unfinished_path
 from acp_proxy.transcript.reader import TranscriptReader, split_file
 from acp_proxy.transcript.summary import Summary
 
@@ -128,7 +128,8 @@ def _import_or_find(
         make_folder(target.parent)
         with file_access.lock_folder(target.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             agent_journal = layout.get_journal(agent_folder)
-            if header.session_id in agent_journal.read_deleted():
+            was_deleted = header.session_id in agent_journal.read_deleted()
+            if was_deleted:
                 with agent_journal.lock():
                     if header.session_id in agent_journal.read_deleted():
                         # A crash may have interrupted the delete.
@@ -136,7 +137,9 @@ def _import_or_find(
             elif layout.has_transcript(agent_folder, name):
                 _compare(source, target, header)
                 return ImportedFile(agent_folder, header.session_id, prompts, is_new=False)
-            _write(layout, agent_folder, target, header, source, stamp, names_ids=names_ids)
+            # The delete means its uid, on other machines too: with that, sync would delete what is imported.
+            new_uid = make_uid() if was_deleted else ""
+            _write(layout, agent_folder, target, header, source, stamp, names_ids=names_ids, new_uid=new_uid)
     return ImportedFile(agent_folder, header.session_id, prompts, is_new=True)
 
 
@@ -201,7 +204,8 @@ def _compare(source: Source, stored_path: Path, header: Header) -> None:
     """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
     stored = TranscriptReader(stored_path)
     try:
-        if not all(_compare_lines(source, stored.read_bytes(0))):
+        stored_uid = stored.header.uid if stored.header is not None else ""
+        if not all(_compare_lines(source, stored.read_bytes(0), header.uid, stored_uid)):
             raise NotImported(
                 f"session {header.session_id} already exists, with other content. "
                 f"To replace it, delete it first: acp-proxy delete {_quote_session(header.session_id)}"
@@ -217,11 +221,14 @@ def _quote_session(session_id: str) -> str:
     )
 
 
-def _compare_lines(source: Source, stored: Iterator[bytes]) -> Iterator[bool]:
-    """Compares piece by piece; the source may end first."""
+def _compare_lines(source: Source, stored: Iterator[bytes], uid: str, stored_uid: str) -> Iterator[bool]:
+    """Compares piece by piece; the source may end first. ``uid``, ``stored_uid``: an import after a delete has another
+    one than its source."""
     offset = 0
     for data in stored:
         source_data = source.read(min(len(data), source.size - offset), offset)
+        if not offset and uid and len(uid) == len(stored_uid):
+            source_data = source_data.replace(uid.encode(), stored_uid.encode(), 1)
         yield data.startswith(source_data)
         offset += len(source_data)
         if offset >= source.size:
@@ -230,17 +237,39 @@ def _compare_lines(source: Source, stored: Iterator[bytes]) -> Iterator[bool]:
 
 
 def _write(
-    layout: Layout, agent_folder: str, target: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
+    layout: Layout,
+    agent_folder: str,
+    target: Path,
+    header: Header,
+    source: Source,
+    stamp: str,
+    *,
+    names_ids: bool,
+    new_uid: str,
 ) -> None:
-    """Write the file and give it its name. Raises NotImported, OSError."""
+    """Write the file and give it its name. ``new_uid``: in place of the header's, if not empty. Raises NotImported,
+    OSError."""
     agent_journal = layout.get_journal(agent_folder)
     note = {"type": NoteType.CONTINUED, "agent": agent_folder, "session": header.session_id}
     last_line = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
     with store_on_disk(target, source, last_line) as unfinished, agent_journal.lock():
+        if new_uid and header.uid:
+            _overwrite_uid(unfinished, header.uid, new_uid)
         if header.session_id in agent_journal.read_deleted():
             agent_journal.append(journal.Event(journal.LIFTED, header.session_id), stamp)
         layout.mark(agent_folder, target.stem)
         move_into_place(unfinished, target)
+
+
+def _overwrite_uid(path: Path, uid: str, new_uid: str) -> None:
+    """Put another uid, of the same length, into a transcript's header. Raises OSError."""
+    fd = file_access.open_private(path, os.O_RDWR)
+    try:
+        header_line = file_access.read_at(fd, _LONGEST_HEADER, 0).partition(b"\n")[0]
+        file_access.write_at(fd, new_uid.encode(), header_line.rindex(uid.encode()))
+        file_access.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 @contextmanager

@@ -178,8 +178,10 @@ def _exchange_masks(
     segment_data, skip = context.read_data(segment), segment.known_skip
     if hash_data(segment_data) != segment.digest:
         context.state.put_segment(tree.uid, replace(segment, digest=hash_data(segment_data)))
-    unmasked_data = b"\0" * skip + file_data
-    masked_data = records.apply_masks(unmasked_data, context.state.read_masks(segment.id))[skip:]
+    masks = context.state.read_masks(segment.id)
+    known_data = records.apply_masks(b"\0" * skip + segment_data, masks)[skip:]
+    file_data = _restore_repaired(context, local_session, segment_offset, file_data, known_data)
+    masked_data = records.apply_masks(b"\0" * skip + file_data, masks)[skip:]
     if masked_data != file_data:
         spans = records.find_spans(file_data, masked_data) or ()
         context.sessions.mask(
@@ -198,6 +200,39 @@ def _exchange_masks(
     context.state.put_segment(tree.uid, replace(segment, digest=hash_data(masked_data)))
     context.state.mark_changed(tree.uid)
     return True
+
+
+def _restore_repaired(
+    context: SyncContext, local_session: LocalSession, segment_offset: int, file_data: bytes, known_data: bytes
+) -> bytes:
+    """Write what ``acp-proxy repair`` has overwritten back into the file: it was damaged here, and no redaction.
+
+    ``file_data``: what the file has of a segment. ``known_data``: what the segment has. Returns what the file has then.
+    """
+    spans, offset, was_repaired = list[tuple[int, bytes]](), 0, False
+    for line in file_data.split(b"\n"):
+        end = offset + len(line)
+        if is_repaired := _is_repaired(line):
+            start = offset - was_repaired  # the newline between two may be of the damage
+            if known_data[start:end] != file_data[start:end]:
+                spans.append((start, known_data[start:end]))
+        offset, was_repaired = end + 1, is_repaired
+    if not spans:
+        return file_data
+    context.sessions.mask(
+        local_session.agent_folder, local_session.name, [(segment_offset + start, known) for start, known in spans]
+    )
+    restored = bytearray(file_data)
+    for start, known in spans:
+        restored[start : start + len(known)] = known
+    return bytes(restored)
+
+
+def _is_repaired(line: bytes) -> bool:
+    """Whether a line is what ``acp-proxy repair`` leaves in place of a damaged one."""
+    entry = file_format.decode_entry(line.strip())
+    note = entry.note if entry is not None else None
+    return line.isspace() or (note is not None and note.get("reason") == file_format.GapReason.REPAIRED)
 
 
 def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.remote_turns import append_remote_turns
+from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
+from acp_proxy.tools.maintenance.repair import repair_transcript
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync import cache, push, segment_cut
@@ -19,7 +21,7 @@ from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
-from tests.stored import chunk, store_session
+from tests.stored import chunk, find_files_with, store_session
 from tests.tools.sync.homes import AGENT, Home
 
 
@@ -303,6 +305,47 @@ def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple
     two.sync()
     assert secret not in str(two.prompts())
     assert secret.encode() not in _read_place(one)
+
+
+@pytest.mark.parametrize("damage", [b"\0", b"\n"])
+def test_what_was_damaged_and_repaired_here_comes_back_and_is_lost_nowhere(
+    homes: tuple[Home, Home], tmp_path: Path, damage: bytes
+) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", ("Hello", [chunk("intact"), chunk("precious"), chunk("words")]))
+    for home in homes:
+        home.sync()
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b'"precious"', damage + b'precious"'))
+    assert repair_transcript(path, tmp_path / "backup")
+    assert path.read_bytes() != before
+    for home in (one, two, one):
+        home.sync()
+    assert path.read_bytes() == before
+    assert b"precious" in _read_place(one)
+    assert len(find_files_with(two.store, "precious")) >= 1
+    assert list(verify_store(one.store)) == []
+
+
+@pytest.mark.parametrize("soft", [True, False])
+def test_a_session_that_is_imported_after_its_delete_stays_and_is_shared(
+    homes: tuple[Home, Home], tmp_path: Path, soft: bool
+) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", ("Hello", []))
+    exported = tmp_path / "s.jsonl"
+    exported.write_bytes(path.read_bytes())
+    for home in homes:
+        home.sync()
+    one.store.delete_listed(*one.store.list_newest(), soft=soft)
+    for home in homes:
+        home.sync()
+    assert import_transcript(one.store, exported).is_new
+    assert not import_transcript(one.store, exported).is_new
+    one.say("Hello", "Again")
+    for home in (one, two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
 
 
 def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> None:
