@@ -39,7 +39,10 @@ class _LinkThread(threading.Thread):
         while (path := self._paths.get()) is not None:
             try:
                 self._resolved_paths.put(os.path.realpath(path))
-            except ValueError:  # NUL or lone surrogates: no file system has such a name
+            except (
+                ValueError,
+                OSError,
+            ):  # no file system has NUL or lone surrogates in names; or this directory is gone
                 self._resolved_paths.put(path)
 
     def resolve(self, path: str, seconds: float) -> str | None:

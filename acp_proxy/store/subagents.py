@@ -29,7 +29,7 @@ def list_subagents(layout: Layout, agent_folder: str, path: Path) -> list[str]:
             update = acp.member(acp.member(line.entry.value, "params"), "update")
             if acp.update_kind(update) == update_kinds.SUBAGENT and (id := acp.session_id(update)) is not None:
                 ids[id] = None
-    return [id for id in ids if _has_transcript(layout, agent_folder, id)]
+    return [id for id in ids if _is_subagent(layout, agent_folder, id)]
 
 
 def find_all_subagents(layout: Layout, agent_folder: str, name: str) -> list[str]:
@@ -46,7 +46,7 @@ def find_all_subagents(layout: Layout, agent_folder: str, name: str) -> list[str
     return list(found)
 
 
-def _has_transcript(layout: Layout, agent_folder: str, session_id: str) -> bool:
+def _is_subagent(layout: Layout, agent_folder: str, session_id: str) -> bool:
     with (
         suppress(OSError, NewerFormat),
         closing(TranscriptReader(layout.transcript_path(agent_folder, file_name(session_id)))) as reader,

@@ -119,7 +119,9 @@ class Summary(Struct):
             self.failed = True
         elif kind == NoteType.ADOPTED:  # the agent's list counts, not what its replay said before
             self.agent_title = clean_agent_title(note.get("title")) or self.agent_title
-            self.agent_updated = timestamps.normalize(acp.text(note, "updatedAt") or "")
+            updated, adopted = (timestamps.normalize(acp.text(note, name) or "") for name in ("updatedAt", "adoptedAt"))
+            # A time to come would make this session the last one for ever.
+            self.agent_updated = min(updated, adopted) if updated and adopted else updated
 
     def _add_prompt(self, entry: Entry) -> None:
         self.prompts += 1

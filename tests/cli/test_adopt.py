@@ -246,6 +246,13 @@ def test_a_session_that_was_deleted_here_is_never_adopted(
 # --- what the user wants of the list
 
 
+def test_a_directory_that_no_system_has_leaves_the_others_as_they_are(
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
+) -> None:
+    agent.plan([listed("s1", "/pr\0oj", OLD), listed("s2", tmp_path, OLD)], loads={"s2": HELLO})
+    assert adopt_sessions(store, agent, "--cwd", str(tmp_path)).startswith("scripted: 1 adopted")
+
+
 def test_options_narrow_the_list(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     agent.plan(

@@ -50,6 +50,11 @@ new file mode 100644
 """
 
 
+def test_a_session_in_a_directory_that_no_system_has_is_no_traceback(store: ProxyStore, tree: Path) -> None:
+    store_session(store, "s", ("edit", edit_call("c", "/pr\0oj/a", "one\n", "two\n")), cwd="/pr\0oj")
+    assert "-one\n+two\n" in run(store, "s").stdout
+
+
 def test_the_patch_has_the_net_change_of_each_file(store: ProxyStore, tree: Path) -> None:
     store_turns(
         store,

@@ -159,6 +159,16 @@ def test_a_directory_that_does_not_answer_counts_as_it_is_spelled(tmp_path: Path
     wait_until(lambda: same_directory.resolve_directory(link) == same_directory.normalize_directory(there))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="nobody can remove a directory there that a process is in")
+def test_a_relative_path_in_a_directory_that_is_gone_counts_as_it_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert same_directory.resolve_directory("inner/.") == "inner"
+
+
 def test_while_a_directory_does_not_answer_others_are_resolved(tmp_path: Path, hung: threading.Event) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")

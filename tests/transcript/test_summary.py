@@ -494,6 +494,11 @@ def test_a_later_opening_changes_the_directory() -> None:
     assert (later.cwd, later.directories) == ("/project", [])
 
 
+def test_a_time_to_come_in_the_agents_list_counts_as_the_time_of_the_adoption() -> None:
+    adopted = note("adopted", updatedAt="9999-12-31T23:59:59Z", adoptedAt="2026-01-02T03:04:05Z")
+    assert summary(prompt_line("x"), answer(), adopted).updated == "2026-01-02T03:04:05.000Z"
+
+
 def test_an_adopted_session_has_the_title_and_the_time_of_the_agents_list_until_it_is_prompted() -> None:
     imported = transcript_lines.header(origin=file_format.IMPORTED)
     replayed = [

@@ -227,10 +227,12 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
 
 def _make_directory_test(cwd: str | None) -> "Callable[[str], bool]":
     """A function that says whether a directory is ``cwd``; every directory is, if that is None."""
+    from acp_proxy.store.same_directory import resolve_directory
+
     if cwd is None:
         return lambda directory: True
-    real_path = os.path.realpath(cwd)
-    return lambda directory: os.path.realpath(directory) == real_path
+    resolved = resolve_directory(cwd)
+    return lambda directory: resolve_directory(directory) == resolved
 
 
 def _describe_plan(asked: "Sequence[AskedAgent]") -> str:

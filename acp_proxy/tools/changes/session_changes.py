@@ -110,7 +110,10 @@ def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:
 
 def make_reader(cwd: str) -> Callable[[str], FileText | None]:
     """A function that reads the files of a directory as they are now; never one outside of it, and each once."""
-    real = os.path.realpath(cwd)
+    try:
+        real = os.path.realpath(cwd)
+    except ValueError:  # a NUL in it: no directory has such a name
+        return lambda path: None
 
     @cache
     def find_current_text(path: str) -> FileText | None:

@@ -48,7 +48,11 @@ def pull(context: SyncContext) -> None:
 
 def _check_own_log(context: SyncContext) -> None:
     """This machine's log may be longer than remembered: after a crash, or if a copy of this machine wrote to it."""
-    data = context.logs.get(context.machine, context.state.get_number(SENT) + 1)
+    try:
+        data = context.logs.get(context.machine, context.state.get_number(SENT) + 1)
+    except BadRecord:  # not written by a copy of this machine, so there is nothing to read
+        take_new_id(context, is_copied=False)
+        return
     if data is None:
         return
     if data == context.state.get_pending():

@@ -307,6 +307,23 @@ def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple
     assert secret.encode() not in _read_place(one)
 
 
+def test_a_machine_whose_next_record_is_not_its_own_goes_on_under_a_new_id(
+    homes: tuple[Home, Home], place: str
+) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    [machine] = one.logs.list_machines()
+    number = next(number for number in range(1, 99) if one.logs.get(machine, number) is None)
+    other_key = HistoryKey(one.logs.history, HistoryKey.create().key)
+    SealedLogs(place, other_key).replace(machine, number, b"of somebody else")
+    one.say("Hello", "Again")
+    for home in homes:
+        home.sync()
+    assert two.prompts() == {"Hello": ["Hello", "Again"]}
+
+
 @pytest.mark.parametrize("damage", [b"\0", b"\n"])
 def test_what_was_damaged_and_repaired_here_comes_back_and_is_lost_nowhere(
     homes: tuple[Home, Home], tmp_path: Path, damage: bytes
