@@ -39,11 +39,14 @@ class Rule(enum.Enum):
     for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    # Found by a plan, or when something happens, such as that what was sent cannot be taken back.
-    # What the agent sends may be compared all the same, since some of it may be new.
+    # Found by a plan or by an event, such as that what was sent cannot be taken back. What the agent sends may be
+    # compared all the same, since some of it may be new. The docstring of ``Load.decision`` says what overrides what.
+    # By a plan, or an event:
     PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
+    # By an event:
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")  # whatever ``choose_past`` finds later
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # a load that passes keeps PASSES
+    # By a plan, the second one also by an event:
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
     ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
@@ -98,8 +101,8 @@ def choose_past(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Without a planned decision, the client may see the past: ``LoadPlan`` holds that a plan for one that may not has a
-    rule.
+    Without a planned decision, the client may see the past: ``LoadPlan`` asserts that a plan for one that may not has
+    a rule.
 
     ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could not be read: a part of the
     transcript may have been sent by then. Where no thread can start to show a planned transcript,

@@ -5,7 +5,7 @@ and shown as JSON where a view shows all, so a new kind of the protocol works be
 comparison, the replays and the views ask the row what a kind is about and how it is compared and replayed, so a row is
 enough for the agent's words and thoughts, for state of which nothing follows, and for what is replayed as it came. Of
 words and thoughts, version 1 has only chunks: a whole message of it (``V1_MESSAGE_CHUNKS``) would need code. What else
-does is in docs/extending.md. docs/protocol.md has these
+needs code is in docs/extending.md. docs/protocol.md has these
 kinds for users, and a test compares the two; one that no schema has yet goes to the extensions there.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
@@ -94,8 +94,9 @@ class ReplayForm(enum.Enum):
     """Only the last one of a turn, in version 2 of each id, since each replaces the one before. For plans alone: the
     code has one place for the last of them."""
     LAST = enum.auto()
-    """Only the last one of all, after the answer. (Modes and options are in the answer itself.) For
-    ``Role.STATE`` alone, like ``NEVER``: whatever is conversation is replayed."""
+    """Only the last one of all, after the answer, and only in version 1: in version 2 the agent sends its state itself.
+    (Modes and options are in the answer.) For ``Role.STATE`` alone, like ``NEVER``: whatever is conversation is
+    replayed."""
     NEVER = enum.auto()
 
 

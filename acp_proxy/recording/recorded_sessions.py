@@ -13,7 +13,7 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
-from acp_proxy.recording.recorded_session import RecordedSession
+from acp_proxy.recording.session_file_state import SessionFileState
 from acp_proxy.recording.transcript_files import TranscriptFiles
 from acp_proxy.recording.writer_jobs import Heartbeat
 from acp_proxy.store.proxy_store import ProxyStore
@@ -23,7 +23,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.rewinds import fit_fork_point
 
 
-class RecordedSessions(dict[str, RecordedSession]):
+class RecordedSessions(dict[str, SessionFileState]):
     """The recorded sessions of one connection, by id."""
 
     def __init__(
@@ -57,7 +57,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         if is_new:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(effect.cwd))
         point = fit_fork_point(effect.fork_point, agent_info.get("name")) if effect.fork_point is not None else None
-        self[effect.session_id] = RecordedSession("", header, is_new, effect.parent_id, point)
+        self[effect.session_id] = SessionFileState("", header, is_new, effect.parent_id, point)
         if session is not None:
             self.files.close(session)
         if effect.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
@@ -70,7 +70,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
             self.files.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
 
-        def open_file(session: RecordedSession) -> None:
+        def open_file(session: SessionFileState) -> None:
             appender = self.files.open_appender(session)
             session.is_duplicate_import = effect.origin == file_format.IMPORTED and not appender.wrote_header
 
@@ -90,12 +90,12 @@ class RecordedSessions(dict[str, RecordedSession]):
     def begin_turn(self, session_id: str, stamp: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
-        def begin_anew(session: RecordedSession) -> None:
+        def begin_anew(session: SessionFileState) -> None:
             self.files.close(session)
             session.file_is_deleted = session.was_created = False
             session.header = replace(session.header, origin=file_format.PARTIAL, created_at=stamp)
 
-        def prepare_file(session: RecordedSession) -> None:
+        def prepare_file(session: SessionFileState) -> None:
             if session.file_is_deleted:
                 begin_anew(session)
                 session.must_lift_delete = True

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
-from acp_proxy.recording.recorded_session import RecordedSession
+from acp_proxy.recording.session_file_state import SessionFileState
 from acp_proxy.recording.writer_jobs import Heartbeat
 from acp_proxy.store import delete, fork, open_session
 from acp_proxy.store.open_session import Deleted
@@ -54,7 +54,7 @@ class TranscriptFiles:
 
     def __init__(
         self,
-        sessions: Mapping[str, RecordedSession],
+        sessions: Mapping[str, SessionFileState],
         store: ProxyStore,
         heartbeat: Heartbeat,
         run_id: str,
@@ -72,7 +72,7 @@ class TranscriptFiles:
         self._unnoted_gaps: dict[str, Gap] = {}
         """The sessions in which something is missing that their transcripts do not note yet. Each is suspended until
         its ``retry_at``."""
-        self._with_open_file: OrderedDict[str, RecordedSession] = OrderedDict()
+        self._with_open_file: OrderedDict[str, SessionFileState] = OrderedDict()
         """The sessions whose file is open, the one opened longest ago first."""
         self._store = store
         self._heartbeat = heartbeat
@@ -95,7 +95,7 @@ class TranscriptFiles:
                 session_id, first_stamp, lambda session: self._append_to_transcript(session, parts, first_stamp)
             )
 
-    def _append_to_transcript(self, session: RecordedSession, parts: Parts, first_stamp: str) -> None:
+    def _append_to_transcript(self, session: SessionFileState, parts: Parts, first_stamp: str) -> None:
         if session.file_is_deleted:
             return
         appender = self._open_and_note_gap(session, first_stamp)
@@ -109,7 +109,7 @@ class TranscriptFiles:
         with self._heartbeat.allow_long_work():
             return mask(data)
 
-    def _request_mark(self, session: RecordedSession) -> None:
+    def _request_mark(self, session: SessionFileState) -> None:
         """Entries were written. Between turns, they need a mark, since the index may have read all before them
         (``RecordedSessions.mark_sessions``)."""
         if not (session.is_in_turn or (session.mark_path and exists(session.mark_path))):
@@ -117,7 +117,7 @@ class TranscriptFiles:
 
     # --- failures of the store
 
-    def run_or_suspend(self, session_id: str, first_stamp: str, action: Callable[[RecordedSession], object]) -> None:
+    def run_or_suspend(self, session_id: str, first_stamp: str, action: Callable[[SessionFileState], object]) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
         failure suspends the session for ``_RETRY_SECONDS``, and what the action would have written, all or a part of
         it, is missing: a gap since ``first_stamp``, which covers what is left out until the next try."""
@@ -134,7 +134,7 @@ class TranscriptFiles:
         except OSError as problem:
             self._handle_failure(session, first_stamp, problem)
 
-    def _handle_failure(self, session: RecordedSession, first_stamp: str, problem: OSError) -> None:
+    def _handle_failure(self, session: SessionFileState, first_stamp: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; if it was deleted, record nothing until its next prompt."""
         if isinstance(problem, Deleted):
             session.file_is_deleted = True  # not recorded until the next prompt
@@ -171,7 +171,7 @@ class TranscriptFiles:
         for gap in list(self._unnoted_gaps.values()):
             gap.retry_at = 0.0
 
-    def _open_and_note_gap(self, session: RecordedSession, first_stamp: str) -> TranscriptAppender:
+    def _open_and_note_gap(self, session: SessionFileState, first_stamp: str) -> TranscriptAppender:
         """A session's open file, to which the note of its gap is appended first. Raises OSError."""
         if self._unnoted_gaps:
             self._append_gap_note(session, first_stamp)
@@ -197,7 +197,7 @@ class TranscriptFiles:
         """Warn that recording is suspended, unless the process has warned of such trouble. From any thread."""
         self._warn_of_trouble(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
 
-    def _append_gap_note(self, session: RecordedSession, stamp: str) -> None:
+    def _append_gap_note(self, session: SessionFileState, stamp: str) -> None:
         session_id = session.header.session_id
         gap = self._unnoted_gaps.get(session_id)
         if gap is not None:
@@ -212,7 +212,7 @@ class TranscriptFiles:
             f"the disk may have lost something: {self._store.root}: {reason}. The conversation continues."
         )
 
-    def _handle_failed_close(self, session: RecordedSession, problem: OSError) -> None:
+    def _handle_failed_close(self, session: SessionFileState, problem: OSError) -> None:
         if self._sessions.get(session.header.session_id) is session and not session.file_is_deleted:
             self.remember_gap(session.header.session_id, timestamps.format_now(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
@@ -229,7 +229,7 @@ class TranscriptFiles:
 
     # --- open files
 
-    def open_appender(self, session: RecordedSession) -> TranscriptAppender:
+    def open_appender(self, session: SessionFileState) -> TranscriptAppender:
         """The session's open file, created if it never existed. Raises OSError; Deleted if it was deleted.
 
         Another process may have renamed it: set aside, because another window's session got its id, it is opened there;
@@ -254,20 +254,20 @@ class TranscriptFiles:
             self._close_oldest()
         return session.appender
 
-    def lift_delete(self, session: RecordedSession) -> None:
+    def lift_delete(self, session: SessionFileState) -> None:
         """Lift a session's delete, for a prompt. Raises OSError; with ``must_lift_delete``, the next try does it
         then."""
         delete.lift_delete(self._store.layout, session.agent_folder, session.header.session_id)
         session.must_lift_delete = False
 
-    def _check_renamed_or_deleted(self, session: RecordedSession, appender: TranscriptAppender) -> bool:
+    def _check_renamed_or_deleted(self, session: SessionFileState, appender: TranscriptAppender) -> bool:
         # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.
         with contextlib.suppress(OSError):
             layout, session_id = self._store.layout, session.header.session_id
             return open_session.was_renamed_or_deleted(layout, session.agent_folder, session_id, appender)
         return False
 
-    def _create(self, session: RecordedSession) -> TranscriptAppender:
+    def _create(self, session: SessionFileState) -> TranscriptAppender:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
         # To read and copy a long past does not mean that the store hangs.
@@ -291,7 +291,7 @@ class TranscriptFiles:
                 copied_bytes=session.size_to_copy,
             )
 
-    def open_and_check_name(self, session: RecordedSession) -> bool:
+    def open_and_check_name(self, session: SessionFileState) -> bool:
         """Open a session's file, and return whether readers find it; where that cannot be determined, they do, as in
         ``_check_renamed_or_deleted``. Raises OSError if it cannot be opened."""
         try:
@@ -305,7 +305,7 @@ class TranscriptFiles:
             return False
         return is_at_its_path
 
-    def close(self, session: RecordedSession) -> None:
+    def close(self, session: SessionFileState) -> None:
         """Close a session's file, if open. Never raises."""
         appender, session.appender, session.mark_path = session.appender, None, ""
         if appender is not None:

@@ -153,7 +153,7 @@ class Relay:
         return self.client_pump.ended.is_set() or self._client_has_hung_up or self._client_output.is_gone
 
     @property
-    def agent_is_behind(self) -> bool:
+    def agent_has_unread_input(self) -> bool:
         """Whether the client has closed its side while the agent does not read what came before that."""
         return self._client_has_hung_up and not self.client_pump.ended.is_set() and not self._client_output.is_gone
 

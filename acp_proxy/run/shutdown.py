@@ -139,7 +139,7 @@ class _Supervisor:
     def _agent_reads_nothing(self) -> bool:
         """Whether the client has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
         accepted, last_read_at = self._relay.slow_write_count, time.monotonic()
-        while self._relay.agent_is_behind and self._signal is None and not self._agent.poll():
+        while self._relay.agent_has_unread_input and self._signal is None and not self._agent.poll():
             if time.monotonic() - last_read_at >= self._grace:
                 return True
             self._wait(_TICK_SECONDS)

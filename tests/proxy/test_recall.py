@@ -23,7 +23,7 @@ from tests.conversation import (
     result,
     resume,
 )
-from tests.conversation import SimulatedSession as RecordedSession
+from tests.conversation import SimulatedSession as SessionFileState
 from tests.strategies import values
 
 COMMAND = ("/python", "-m", "acp_proxy", "mcp")
@@ -127,7 +127,7 @@ def test_nothing_is_added_before_the_agent_has_answered_or_without_the_option_or
 
 def test_a_load_that_becomes_a_resume_keeps_the_server() -> None:
     talked = talk(RESUMES)
-    talked.stored["s"] = RecordedSession()
+    talked.stored["s"] = SessionFileState()
     step = talked.client.say(opens("session/load"))
     assert json.loads(step.to_agent)["method"] == "session/resume"
     assert servers(step.to_agent) == [SERVER]
@@ -135,7 +135,7 @@ def test_a_load_that_becomes_a_resume_keeps_the_server() -> None:
 
 def test_a_session_that_is_handed_over_keeps_the_server() -> None:
     talked = talk(LOADS)
-    talked.stored["s"] = RecordedSession()
+    talked.stored["s"] = SessionFileState()
     talked.client.say(opens("session/load"))
     step = talked.agent.say(error(1, -32002))
     assert json.loads(step.to_agent)["method"] == "session/new"
@@ -144,7 +144,7 @@ def test_a_session_that_is_handed_over_keeps_the_server() -> None:
 
 def test_a_load_that_waits_is_given_the_server_once() -> None:
     talked = talk(LOADS)
-    talked.stored["s"] = RecordedSession()
+    talked.stored["s"] = SessionFileState()
     step = talked.client.say(opens("session/load"), load(2, "t"))
     first, *_ = step.to_agent.splitlines()
     assert servers(first) == [SERVER]

@@ -94,7 +94,7 @@ def test_a_name_may_contain_anything() -> None:
 class FakeRelay:
     """The relay of a client that has gone."""
 
-    client_is_gone, agent_is_behind, slow_write_count, has_waiting_requests = True, False, 0, False
+    client_is_gone, agent_has_unread_input, slow_write_count, has_waiting_requests = True, False, 0, False
     agent_reads_no_more = False
 
     def __init__(self) -> None:

@@ -60,7 +60,7 @@ class LoadLines:
     """What a load keeps of what the agent sends about its session."""
 
     def __init__(self) -> None:
-        self.uncompared = LineBuffer[ReplayLine]()
+        self.possible_replay = LineBuffer[ReplayLine]()
         """Updates of the conversation that may be the agent's replay. A replay is held here until it was compared, and
         is then sent or dropped. What passed, or came late, is kept here until it is compared."""
         self.state_updates = LineBuffer[WaitingLine]()
@@ -74,4 +74,4 @@ class LoadLines:
     @property
     def size(self) -> int:
         """The bytes that are kept, without ``state_updates``, which have a limit of their own."""
-        return self.uncompared.size + self.before_answer.size + self.after_answer.size
+        return self.possible_replay.size + self.before_answer.size + self.after_answer.size

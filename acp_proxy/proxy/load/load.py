@@ -101,7 +101,8 @@ class Load:
         """What ``choose_past`` is to return, whatever was compared; None: it finds a rule. From the plan, or from
         ``OPEN_NEW_SESSION``."""
         self.decision = self.planned_decision if plan.passes_at_once else None
-        """Whose past the client sees, and why; None: not decided yet. In the order of time:
+        """Whose past the client sees, and why; None: not decided yet. In the order of time, so a later one
+        overrides an earlier one:
 
         1. ``PASSES``, from the beginning or by ``START_PASSING``. Nothing is chosen then.
         2. What is planned, by ``DECIDE_AS_PLANNED`` (``DROPPING_REPLAY``).
@@ -159,7 +160,9 @@ class Load:
         If it sent something, that may be new. If it sent nothing, there is something to compare only where it was asked
         for a replay that may be shown: that lacks everything then.
         """
-        return bool(self.lines.uncompared) or (self.plan.agent_method == acp.LOAD and self.planned_decision is None)
+        return bool(self.lines.possible_replay) or (
+            self.plan.agent_method == acp.LOAD and self.planned_decision is None
+        )
 
     @property
     def agent_may_replay(self) -> bool:

@@ -68,7 +68,7 @@ class LoadLineHandler:
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY | LoadState.DROPPING_REPLAY:
-                load.lines.uncompared.add(ReplayLine(line, load.lines.other_replays.agent_answered_other_load))
+                load.lines.possible_replay.add(ReplayLine(line, load.lines.other_replays.agent_answered_other_load))
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
@@ -117,7 +117,7 @@ class LoadLineHandler:
         if load is None or load.state not in HOLDING_UNTIL_AGENT_ANSWERS:
             return self.send_in_order(session_id, line)
         # What is only planned hides nothing here: the request may be about something in the replay.
-        passes = load.lines.uncompared and not load.hides_replay_now
+        passes = load.lines.possible_replay and not load.hides_replay_now
         effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -144,11 +144,11 @@ class LoadLineHandler:
 
         ``is_after_an_answer``: it came after the agent's answer to this or another load of the session.
         """
-        if load.lines.uncompared.is_closed:
+        if load.lines.possible_replay.is_closed:
             return
-        load.lines.uncompared.add(ReplayLine(line, is_after_an_answer))
+        load.lines.possible_replay.add(ReplayLine(line, is_after_an_answer))
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
-            load.lines.uncompared.close()
+            load.lines.possible_replay.close()
 
     def send_lines_waiting_for_answer(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
@@ -181,8 +181,8 @@ class LoadLineHandler:
         load = self._loads.find_opened(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT:
             return []
-        if load.lines.uncompared:
-            is_after_an_answer = load.lines.uncompared.items[-1].is_after_an_answer
+        if load.lines.possible_replay:
+            is_after_an_answer = load.lines.possible_replay.items[-1].is_after_an_answer
             is_recorded = load.compared_replay is None and load.imports_replay and not is_after_an_answer
             return [] if is_recorded else [_ask_to_compare(load)]
         if load.compared_replay is None or not load.compared_replay.needs_recheck:
@@ -278,4 +278,4 @@ def send_lines(lines: list[bytes]) -> list[Effect]:
 
 def _ask_to_compare(load: Load) -> Effect:
     """Have ``run/`` compare what the agent sent with the transcript."""
-    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.uncompared.items))
+    return CompareUnsettled(load.request.id, load.session_id, tuple(load.lines.possible_replay.items))

@@ -88,17 +88,17 @@ class LoadMachine:
                 # For a client that may not see the past, that is ``WhosePast.NOTHING``: what comes is hidden.
                 load.decision = load.plan.apply_rule(Rule.PASSES)
                 # What is sent is kept all the same, to compare it later.
-                return send_lines(load.lines.uncompared.lines if not load.hides_replay_now else [])
+                return send_lines(load.lines.possible_replay.lines if not load.hides_replay_now else [])
             case Action.DECIDE_AS_PLANNED:
                 load.decision = load.planned_decision
                 return []
             case Action.SEND_HELD_REPLAY:
-                return send_lines([item.line for item in load.lines.uncompared.take()])
+                return send_lines([item.line for item in load.lines.possible_replay.take()])
             case Action.DROP_REPLAY:
-                load.lines.uncompared.drop()
+                load.lines.possible_replay.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.lines.uncompared.drop()
+                load.lines.possible_replay.drop()
                 load.imports_replay = False
                 return []
             case Action.SEND_WAITING_FOR_ANSWER:
@@ -147,7 +147,9 @@ class LoadMachine:
             _add_unechoed(load, load.refused_prompt[0])
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:
-                load.lines.other_replays.expect_cancelled_lines(other.request.id, len(other.lines.uncompared.items))
+                load.lines.other_replays.expect_cancelled_lines(
+                    other.request.id, len(other.lines.possible_replay.items)
+                )
         return self._open_new_session(load) if load.plan.agent_method == acp.NEW else []
 
     def begin_without_agent(self, load: Load) -> list[Effect]:
@@ -165,7 +167,7 @@ class LoadMachine:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.lines.uncompared.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
+        load.lines.possible_replay.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
         return [*self.end_opened_load(session_id), *self._add_opened_within_limits(load)]
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -203,14 +205,16 @@ class LoadMachine:
         cancelled_lines: dict[object, list[ReplayLine]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines[other.request.id] = other.lines.uncompared.take()
+                cancelled_lines[other.request.id] = other.lines.possible_replay.take()
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = (
                 LoadEvent.SESSION_UNKNOWN if self._continuations.needs_new_session(load, message) else LoadEvent.REFUSED
             )
             return effects + self._apply_event(load, event)
-        load.lines.uncompared.replace(load.lines.other_replays.separate(load.lines.uncompared.items, cancelled_lines))
+        load.lines.possible_replay.replace(
+            load.lines.other_replays.separate(load.lines.possible_replay.items, cancelled_lines)
+        )
         for other in self.loads.list_pending_of_session(load.session_id):
             if other is not load:
                 other.lines.other_replays.expect_rest(load.lines.other_replays.first_line)
@@ -230,11 +234,13 @@ class LoadMachine:
         if not load.opens_new_session:
             load.answer_line, alias = self._continuations.keep_client_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        if load.lines.uncompared.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
+        if load.lines.possible_replay.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
             load.imports_replay = False
         raw_states = [line.removesuffix(b"\n") for line in load.lines.state_updates.lines]
         if load.imports_replay:
-            replay = [line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.uncompared.lines)]
+            replay = [
+                line.removesuffix(b"\n") for line in drop_context_and_repetition(load.lines.possible_replay.lines)
+            ]
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
@@ -287,7 +293,7 @@ class LoadMachine:
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [
-                *([] if load.lines.uncompared else [warning]),
+                *([] if load.lines.possible_replay else [warning]),
                 *self._apply_event(load, LoadEvent.PAST_READY),
             ]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
@@ -295,7 +301,7 @@ class LoadMachine:
         return [
             ChooseAndShowPast(
                 load.request.id,
-                tuple(load.lines.uncompared.items),
+                tuple(load.lines.possible_replay.items),
                 load.needs_comparison,
                 planned_decision=load.planned_decision,
                 is_handed_over=load.is_handed_over,
@@ -334,13 +340,13 @@ class LoadMachine:
         lines: list[bytes] = []
         assert load.decision is not None  # whoever brings ``PAST_READY`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
-            lines = load.lines.uncompared.lines
+            lines = load.lines.possible_replay.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
             # ``run/`` has sent the transcript; the tail follows.
             load.compared_replay.comparison.end_message()
             lines, _ = load.compared_replay.comparison.split_tail()
         if load.has_transcript:  # else they are compared later, with the transcript that begins now
-            load.lines.uncompared.drop()
+            load.lines.possible_replay.drop()
         if self._handovers.has_pending_handover_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [item.line for item in load.lines.before_answer.take()]
@@ -354,7 +360,7 @@ class LoadMachine:
         """``run/`` has compared what the agent sent about a session."""
         for load in [*self.loads.list_opened(), *self.loads.list_pending()]:
             if (load.request.id, load.session_id) == (unsettled_compared.request_id, unsettled_compared.session_id):
-                uncompared = load.lines.uncompared.take()
+                uncompared = load.lines.possible_replay.take()
                 if load.compared_replay is not None:
                     load.compared_replay.end_recheck(unsettled_compared.comparison)
                 elif unsettled_compared.comparison is None:
@@ -416,7 +422,7 @@ class LoadMachine:
         other = self.loads.add_opened(load)
         if other is None:
             return []
-        other.lines.uncompared.drop()
+        other.lines.possible_replay.drop()
         return self.end_opened_load(other.session_id)
 
     def _apply_postponed_events(self, load: Load) -> list[Effect]:
@@ -464,7 +470,7 @@ class LoadMachine:
         if previous is None or previous is next_load:
             return []
         compared = next_load.compared_replay
-        has_replay = next_load.lines.uncompared or (compared is not None and compared.comparison.last_update.line)
+        has_replay = next_load.lines.possible_replay or (compared is not None and compared.comparison.last_update.line)
         return self._apply_event(previous, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_opened_load(self, session_id: str | None) -> list[Effect]:
@@ -479,7 +485,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.loads.list_pending_of_session(session_id):
             _add_unechoed(load, prompt)
-            if load.state is not LoadState.HOLDING_REPLAY or load.lines.uncompared:  # else it goes on holding
+            if load.state is not LoadState.HOLDING_REPLAY or load.lines.possible_replay:  # else it goes on holding
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:

@@ -91,6 +91,7 @@ def plan_load(
             acp.NEW, rule=Rule.HANDED_OVER, client_may_see_past=method == acp.LOAD, handover_mode=ALWAYS
         )
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
+    # A session that the agent is behind of counts as handed over, too (``SessionLookedUp``).
     must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
         return _plan_session_resume(served_by_agent, modes, must_catch_up=must_catch_up)

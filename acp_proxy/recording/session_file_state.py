@@ -1,4 +1,4 @@
-"""A recorded session, as the writer knows it. ``RecordedSessions`` has all of them."""
+"""What the writer knows of a recorded session and its file. ``RecordedSessions`` has one for each session."""
 
 from msgspec import Struct
 
@@ -7,8 +7,8 @@ from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.rewinds import Point
 
 
-class RecordedSession(Struct):
-    """What the writer knows of a recorded session, and of its file."""
+class SessionFileState(Struct):
+    """The state of a recorded session's file, for the writer."""
 
     agent_folder: str
     """Its folder; empty until the store can say."""
