@@ -8,6 +8,8 @@ line lacks the part to change.
 """
 
 import re
+import sys
+from array import array
 from collections.abc import Mapping
 
 from acp_proxy.protocol import json_splice, jsonrpc, update_kinds
@@ -90,6 +92,8 @@ def text(value: object, key: str) -> str | None:
 
 _TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 """Characters that are two units in UTF-16."""
+_UTF_16, _UTF_32 = (f"utf-{bits}-{sys.byteorder[0]}e" for bits in (16, 32))
+"""As numbers of an ``array`` lie in memory."""
 
 
 def fold_letters(text: str) -> str:
@@ -100,12 +104,10 @@ def fold_letters(text: str) -> str:
 
 def divide_pairs(text: str) -> str:
     """The text in UTF-16 units: each character beyond U+FFFF becomes a pair of surrogates."""
-    return _TWO_UNITS.sub(_divide_character, text)
-
-
-def _divide_character(match: re.Match[str]) -> str:
-    bits = ord(match[0]) - 0x10000
-    return chr(0xD800 + (bits >> 10)) + chr(0xDC00 + (bits & 0x3FF))
+    if _TWO_UNITS.search(text) is None:
+        return text
+    units = array("H", text.encode(_UTF_16, "surrogatepass"))
+    return array("I", units).tobytes().decode(_UTF_32, "surrogatepass")
 
 
 def session_id(params: object) -> str | None:

@@ -20,6 +20,8 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 TERM_SECONDS = 2.0
 
 _SHELL = "/bin/sh"
+_SCRIPT_BEGINNING = 256
+"""Bytes of a file in which a script has no NUL."""
 _SIGKILL = 9
 _FIRST_CRASH_STATUS = 2**31
 """The first status of a crash on Windows, such as 0xC0000005."""
@@ -118,10 +120,15 @@ def _execute(command: list[str]) -> "NoReturn":
     except OSError as problem:
         if problem.errno != errno.ENOEXEC:
             raise
-    # A script without ``#!``: the C library's execvp, with which many editors start agents, gives it to the shell.
-    import shutil
+        # A script without ``#!``: the C library's execvp, with which many editors start agents, gives it to the shell.
+        import shutil
 
-    os.execv(_SHELL, [_SHELL, shutil.which(command[0]) or command[0], *command[1:]])
+        path = shutil.which(command[0]) or command[0]
+        with open(path, "rb") as file:
+            beginning = file.read(_SCRIPT_BEGINNING)
+        if not beginning or b"\0" in beginning:  # empty, or a program of another architecture
+            raise
+        os.execv(_SHELL, [_SHELL, path, *command[1:]])
 
 
 def _prepare_child(parent: int) -> None:

@@ -15,12 +15,11 @@ from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.sessions import find_sessions, soft_deleted
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.sessions.unreadable import explain_unreadable
-from acp_proxy.store import delete, journal, store_root, user_state
+from acp_proxy.store import delete, journal, store_root, subagents, user_state
 from acp_proxy.store.index_file import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import JOURNAL
 from acp_proxy.store.queries import complete_rows, is_open, read_state
 from acp_proxy.store.store_base import StoreBase
-from acp_proxy.store.subagents import is_of_subagent
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import (
     COMPRESSED_SUFFIX,
@@ -145,7 +144,7 @@ class CommandStore(StoreBase):
             yield None
             return
         with contextlib.closing(reader):
-            yield reader if is_of_subagent(reader.header) else None
+            yield reader if subagents.is_of_subagent(reader.header) else None
 
     def is_open(self, listed: ListedSession) -> bool:
         """Whether a process has the session's transcript open to append."""
@@ -181,11 +180,44 @@ class CommandStore(StoreBase):
     def delete_listed(self, listed: ListedSession, *, soft: bool) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored. Raises OSError;
         Unreadable if the session is deleted but the index learns of it only with the next list."""
-        names = delete.delete_by_name(
-            self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
+        agent_folder, path = listed.agent_folder, self.layout.transcript_path(listed.agent_folder, listed.name)
+        subagent_ids = [] if soft else self._find_own_subagents(agent_folder, path)
+        delete.delete_by_name(
+            self.layout, agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
         )
-        self.layout.get_journal(listed.agent_folder).fsync()
-        self.store_index.remove(listed.agent_folder, names)
+        names = [listed.name, *self._delete_subagents(agent_folder, subagent_ids)]
+        self.layout.get_journal(agent_folder).fsync()
+        self.store_index.remove(agent_folder, names)
+
+    def _find_own_subagents(self, agent_folder: str, path: Path) -> list[str]:
+        """The sessions of a transcript's subagents to which no other transcript leads, such as a fork of it. Empty if
+        the index cannot be read."""
+        found_ids = subagents.find_all_subagents(self.layout, agent_folder, [path])
+        if not found_ids:
+            return []
+        try:
+            named_ids = self.store_index.query(
+                lambda index: find_sessions.find_subagents(index, agent_folder), agent_folder
+            )
+        except Unreadable:
+            return []
+        own_names = {path.stem, *map(file_name, found_ids)}
+        kept_ids = {id for name, ids in named_ids.items() if name not in own_names for id in ids}
+        for name in self.layout.list_soft_deleted_names(agent_folder):
+            soft_deleted_path = self.layout.soft_deleted_path(agent_folder, name)
+            if soft_deleted_path != path:
+                kept_ids.update(subagents.list_subagents(self.layout, agent_folder, soft_deleted_path))
+        new_ids = kept_ids
+        while new_ids:
+            new_ids = {inner for id in new_ids for inner in named_ids.get(file_name(id), ())} - kept_ids
+            kept_ids |= new_ids
+        return [id for id in found_ids if id not in kept_ids]
+
+    def _delete_subagents(self, agent_folder: str, ids: list[str]) -> list[str]:
+        """Delete the sessions of subagents. Returns the names of their transcripts. Raises OSError."""
+        for id in ids:
+            delete.delete_by_id(self.layout, agent_folder, id, soft=False, only_on_this_machine=False)
+        return list(map(file_name, ids))
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
         """An agent's copies of another agent's session, newest first. Raises Unreadable."""
@@ -237,9 +269,12 @@ class CommandStore(StoreBase):
 
     def delete_soft_deleted(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
+        path = self.layout.soft_deleted_path(deleted.agent_folder, deleted.name)
+        subagent_ids = self._find_own_subagents(deleted.agent_folder, path)
         delete.delete_by_name(
             self.layout, deleted.agent_folder, deleted.session_id, deleted.name, soft=False, only_on_this_machine=False
         )
+        self._delete_subagents(deleted.agent_folder, subagent_ids)
         self.layout.get_journal(deleted.agent_folder).fsync()
         with contextlib.suppress(Unreadable):  # the mark stays, and the next query does it
             self.store_index.catch_up(deleted.agent_folder)

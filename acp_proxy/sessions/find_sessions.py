@@ -188,6 +188,15 @@ def find_ids_alike(index: Index, session_ids: Sequence[str], length: int) -> lis
     return [decode_id(session_id) for (session_id,) in rows]
 
 
+def find_subagents(index: Index, agent_folder: str) -> dict[str, set[str]]:
+    """By the name of each of an agent's transcripts: the ids of the sessions that its subagents have."""
+    query = "SELECT name, subagent.value FROM transcripts, json_each(state, '$.subagents') AS subagent WHERE agent = ?"
+    named_ids: dict[str, set[str]] = {}
+    for name, session_id in index.select(query, [agent_folder]):
+        named_ids.setdefault(name, set()).add(session_id)
+    return named_ids
+
+
 def match_directories(
     index: Index, agent_folder: str, cwd: str, *, includes_below: bool
 ) -> tuple[str, Sequence[object]]:

@@ -36,7 +36,10 @@ def find_relatives(layout: Layout, chosen: Collection[TranscriptKey]) -> set[Tra
             reached |= relatives
             unvisited += relatives
     for agent_folder, name in list(reached):
-        reached |= {(agent_folder, file_names.file_name(id)) for id in find_all_subagents(layout, agent_folder, name)}
+        soft_deleted_names = layout.list_soft_deleted_of(agent_folder, name)
+        paths = [layout.soft_deleted_path(agent_folder, each) for each in soft_deleted_names]
+        ids = find_all_subagents(layout, agent_folder, [layout.transcript_path(agent_folder, name), *paths])
+        reached |= {(agent_folder, file_names.file_name(id)) for id in ids}
     return reached - set(chosen)
 
 

@@ -17,8 +17,7 @@ permanent delete does this, in this order:
 5. The transcript's backups; what was soft-deleted under its name; turns of other machines that wait for it; the
    transcript in every form; the search tables with its words (``Layout.remove_transcript``).
 6. The mark again, because a list in between may have removed the first.
-7. The sessions of its subagents, in the same way (``subagents``), since nothing else leads to them.
-8. The caller writes the journal through to the disk (``Journal.fsync``), and removes the row, the search tables once
+7. The caller writes the journal through to the disk (``Journal.fsync``), and removes the row, the search tables once
    more, the row's bytes from SQLite's file and log, and then the mark (``StoreIndex.remove``).
 
 What stays are the session's events without its titles: of the delete the id, the time and the transcript's uid; and
@@ -26,7 +25,7 @@ when it was archived, pinned or given another id of the agent (``journal.ALIAS``
 
 A soft delete has the same steps 1 to 3; its event has the name that the transcript gets in ``deleted/``, and until when
 it can be undone (``remove_expired``). Then the title is copied to that name, the old titles are erased, and the
-transcript, in the form it has, and its backups are moved there (``apply_delete``). Step 8 follows: the search tables go
+transcript, in the form it has, and its backups are moved there (``apply_delete``). Step 7 follows: the search tables go
 only there, and the row's bytes may stay in SQLite's file until the transcript is deleted permanently. Turns of other
 machines that wait stay, and are added only if the transcript is the same. ``restore`` does the reverse.
 
@@ -53,7 +52,6 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store import journal
 from acp_proxy.store.journal import Event, Journal
 from acp_proxy.store.layout import Layout, move_transcript, number_name
-from acp_proxy.store.subagents import list_subagents
 from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.file_names import (
     compressed_path,
@@ -76,11 +74,10 @@ def delete_by_id(
     soft: bool,
     is_unused: bool = False,
     only_on_this_machine: bool,
-) -> list[str]:
-    """Delete the session that has this id now; the id stays known as deleted. Parameters and result as for
-    ``delete_by_name``. Raises OSError."""
+) -> None:
+    """Delete the session that has this id now; the id stays known as deleted. Parameters as for ``delete_by_name``.
+    Raises OSError."""
     name = file_name(session_id)
-    subagents = [] if soft else list_subagents(layout, agent_folder, layout.transcript_path(agent_folder, name))
     # The journal is in the agent's folder, which may be missing: an editor deletes sessions that were never recorded.
     layout.make_folder(layout.transcript_path(agent_folder, name).parent)
     with suppress(OSError):  # the next query reads the journal anyway
@@ -95,16 +92,6 @@ def delete_by_id(
             until = _choose_removal_time(layout, stamp)
             agent_journal.append(replace(event, transcript=soft_deleted_name, until=until), stamp)
         apply_delete(layout, agent_folder, session_id)
-    return [name, *_delete_subagents(layout, agent_folder, subagents, only_on_this_machine=only_on_this_machine)]
-
-
-def _delete_subagents(layout: Layout, agent_folder: str, ids: list[str], *, only_on_this_machine: bool) -> list[str]:
-    """Delete the sessions of a deleted session's subagents, and of theirs. Returns their names. Raises OSError."""
-    return [
-        name
-        for id in ids
-        for name in delete_by_id(layout, agent_folder, id, soft=False, only_on_this_machine=only_on_this_machine)
-    ]
 
 
 def _append_deleted(layout: Layout, agent_folder: str, event: Event, stamp: str, *, is_unused: bool) -> None:
@@ -205,19 +192,18 @@ def delete_by_name(
     soft: bool,
     is_unused: bool = False,
     only_on_this_machine: bool,
-) -> list[str]:
-    """Delete the transcript with this name. If its id belongs to a newer session now, that one is left alone. Returns
-    the names of the deleted transcripts: this one's, and those of its subagents' sessions, which go with it unless it
-    can be restored. Raises OSError.
+) -> None:
+    """Delete the transcript with this name. If its id belongs to a newer session now, that one is left alone. Raises
+    OSError.
 
     ``soft``: it can be restored, for the layout's ``bin_days``. ``is_unused``: the caller holds ``lock_if_unused``, so
     no other process has it open. ``only_on_this_machine``: other machines with the same history keep it.
     """
     if name == file_name(session_id):
-        return delete_by_id(
+        delete_by_id(
             layout, agent_folder, session_id, soft=soft, is_unused=is_unused, only_on_this_machine=only_on_this_machine
         )
-    subagents = [] if soft else list_subagents(layout, agent_folder, layout.path_by_name(agent_folder, name))
+        return
     if not is_soft_deleted_name(name):  # else the index has no row of it
         with suppress(OSError):  # the next query reads the journal anyway
             layout.mark(agent_folder, name)
@@ -234,7 +220,6 @@ def delete_by_name(
         else:
             event = Event.make_removal(session_id, name, only_on_this_machine=only_on_this_machine)
         _append_and_apply(layout, agent_folder, event)
-    return [name, *_delete_subagents(layout, agent_folder, subagents, only_on_this_machine=only_on_this_machine)]
 
 
 def _choose_removal_time(layout: Layout, stamp: str) -> str | None:

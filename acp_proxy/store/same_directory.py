@@ -75,10 +75,12 @@ class _LinkResolver:
                     self._thread.start()
                 except RuntimeError:
                     return None
-            resolved = self._thread.resolve(path, _STUCK_ANSWER_SECONDS if self._stuck_threads else _ANSWER_SECONDS)
+            thread, self._thread = self._thread, None  # one whose answer nobody has taken serves no other path
+            resolved = thread.resolve(path, _STUCK_ANSWER_SECONDS if self._stuck_threads else _ANSWER_SECONDS)
             if resolved is None:
-                self._stuck_threads.append(self._thread)
-                self._thread = None
+                self._stuck_threads.append(thread)
+            else:
+                self._thread = thread
             return resolved
 
 

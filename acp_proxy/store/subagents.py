@@ -1,6 +1,7 @@
 """Finds the sessions of subagents: those that an agent began for its own work. Nobody opens them and no list has them,
 so they go where the session goes that names them (``subagent_update``, a draft of the protocol)."""
 
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -32,13 +33,10 @@ def list_subagents(layout: Layout, agent_folder: str, path: Path) -> list[str]:
     return [id for id in ids if _is_subagent(layout, agent_folder, id)]
 
 
-def find_all_subagents(layout: Layout, agent_folder: str, name: str) -> list[str]:
-    """The ids of the subagents' sessions of a transcript, soft-deleted or not, and of theirs, and so on."""
+def find_all_subagents(layout: Layout, agent_folder: str, paths: Iterable[Path]) -> list[str]:
+    """The ids of the sessions of these transcripts' subagents, and of theirs, and so on."""
     found: dict[str, None] = {}
-    paths = [
-        layout.transcript_path(agent_folder, name),
-        *(layout.soft_deleted_path(agent_folder, each) for each in layout.list_soft_deleted_of(agent_folder, name)),
-    ]
+    paths = list(paths)
     while paths:
         new_ids = [id for id in list_subagents(layout, agent_folder, paths.pop()) if id not in found]
         found |= dict.fromkeys(new_ids)

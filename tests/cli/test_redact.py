@@ -203,6 +203,29 @@ def test_a_session_that_is_soft_deleted_in_the_meantime_is_masked_too(
     assert len(store.list_deleted()) == 2
 
 
+def test_a_session_that_is_soft_deleted_and_restored_in_the_meantime_is_masked_too(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_begun = False
+
+    def delete_and_restore(whole_store: Any, path: Path, *args: Any, **options: Any) -> Any:
+        nonlocal has_begun
+        if path.name.startswith("second") and not has_begun:
+            has_begun = True
+            [row] = [row for row in store.list_all() if row.session_id == "second"]
+            store.delete_listed(row, soft=True)
+            try:
+                return redact_files.redact_stored(whole_store, path, *args, **options)
+            finally:
+                store.restore(*store.list_deleted())
+        return redact_files.redact_stored(whole_store, path, *args, **options)
+
+    monkeypatch.setattr("acp_proxy.tools.redact.command.redact_stored", delete_and_restore)
+    run(store)
+    assert has_begun
+    assert TOKEN.encode() not in read_transcripts(store)
+
+
 def test_a_pattern_that_matches_spaces_leaves_erased_titles_alone(store: WholeStore, tmp_path: Path) -> None:
     patterns = tmp_path / "patterns"
     patterns.write_text('[^"{}]{30,}\n')

@@ -239,8 +239,10 @@ def test_a_grandchild_that_keeps_writing_does_not_delay_the_end(proxied: Proxied
         (None, 0, 127),
         ("#!/no/such/interpreter\n", 0o755, 127),
         ("#!/bin/sh\n", 0o644, 126),
+        ("neither a program\0nor a script", 0o755, 126),
+        ("", 0o755, 126),
     ],
-    ids=["missing", "without its interpreter", "not executable"],
+    ids=["missing", "without its interpreter", "not executable", "not a program", "empty"],
 )
 def test_a_command_that_cannot_start_is_reported_in_one_line(
     proxied: Proxied, content: str | None, mode: int, status: int

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from acp_proxy.transcript.file_names import compressed_path, file_name, unfinish
 from tests.posix import fcntl
 from tests.store import compressible, killed_deletes, transcript_lines
 from tests.store.transcript_lines import answer, prompt_line
-from tests.stored import EPOCH, WholeStore, find_files_with, list_ids, store_session, store_with_subagents
+from tests.stored import EPOCH, WholeStore, chunk, find_files_with, list_ids, store_session, store_with_subagents
 
 AGENT = "agent"
 
@@ -67,6 +68,34 @@ def test_the_sessions_of_subagents_are_deleted_with_the_session_that_they_worked
         store.delete_listed(row, soft=False)
     assert find_files_with(store, "words of subagents") == []
     assert find_files_with(store, "and this")
+
+
+def test_the_sessions_of_subagents_stay_as_long_as_a_fork_names_them(store: WholeStore) -> None:
+    store_with_subagents(store, "parent", "words of subagents")
+    store_session(store, "fork", ("go on", []), parent="parent")
+    for session, left in (("fork", 2), ("parent", 0)):
+        [row] = [row for row in store.list_all() if row.session_id == session]
+        store.delete_listed(row, soft=False)
+        assert len(find_files_with(store, "words of subagents")) == left
+
+
+def test_the_sessions_of_subagents_stay_as_long_as_a_newer_session_names_them(store: WholeStore) -> None:
+    store_with_subagents(store, "parent", "words of subagents")
+    [row] = [row for row in store.list_all() if row.session_id == "parent"]
+    store.delete_listed(row, soft=True)
+    store_session(store, "parent", ("again", [{"sessionUpdate": "subagent_update", "sessionId": "subagent"}]))
+    store.delete_soft_deleted(*store.list_deleted())
+    assert len(find_files_with(store, "words of subagents")) == 2
+
+
+def test_a_chain_of_subagents_is_deleted_however_long(store: WholeStore) -> None:
+    for number in range(300):
+        named = {"sessionUpdate": "subagent_update", "sessionId": f"s{(number + 1) % 300}"}
+        partial: Any = {} if number == 0 else {"cwd": None, "origin": file_format.PARTIAL}
+        store_session(store, f"s{number}", ("go", [named, chunk("words of a chain")]), **partial)
+    [row] = [row for row in store.list_all() if row.session_id == "s0"]
+    store.delete_listed(row, soft=False)
+    assert find_files_with(store, "words of a chain") == []
 
 
 def test_a_session_that_somebody_opened_is_not_deleted_with_another_one_that_names_it(store: WholeStore) -> None:

@@ -11,6 +11,7 @@ id, a note at its end says that the agent has none for it yet.
 
 import errno
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +40,8 @@ from acp_proxy.transcript.summary import Summary
 
 _ZSTD_START = b"\x28\xb5\x2f\xfd"
 """The first bytes of a zstd frame."""
+_UID = re.compile(rb'"uid":"([0-9a-f]{32})"')
+"""The uid in a header, as acp-proxy makes it."""
 _LONGEST_HEADER = 1024 * 1024
 """Bytes: a header has a few ids, paths and names. A first line longer than this is not a header."""
 _READ_BYTES = _LONGEST_HEADER
@@ -204,8 +207,7 @@ def _compare(source: Source, stored_path: Path, header: Header) -> None:
     """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
     stored = TranscriptReader(stored_path)
     try:
-        stored_uid = stored.header.uid if stored.header is not None else ""
-        if not all(_compare_lines(source, stored.read_bytes(0), header.uid, stored_uid)):
+        if not all(_compare_lines(source, stored.read_bytes(0))):
             raise NotImported(
                 f"session {header.session_id} already exists, with other content. "
                 f"To replace it, delete it first: acp-proxy delete {_quote_session(header.session_id)}"
@@ -221,14 +223,14 @@ def _quote_session(session_id: str) -> str:
     )
 
 
-def _compare_lines(source: Source, stored: Iterator[bytes], uid: str, stored_uid: str) -> Iterator[bool]:
-    """Compares piece by piece; the source may end first. ``uid``, ``stored_uid``: an import after a delete has another
-    one than its source."""
+def _compare_lines(source: Source, stored: Iterator[bytes]) -> Iterator[bool]:
+    """Compares piece by piece; the source may end first."""
     offset = 0
     for data in stored:
         source_data = source.read(min(len(data), source.size - offset), offset)
-        if not offset and uid and len(uid) == len(stored_uid):
-            source_data = source_data.replace(uid.encode(), stored_uid.encode(), 1)
+        if not offset and (span := _find_uid(source_data)) is not None and span == _find_uid(data):
+            # An import after a delete has another uid than its source.
+            source_data = source_data[: span[0]] + data[slice(*span)] + source_data[span[1] :]
         yield data.startswith(source_data)
         offset += len(source_data)
         if offset >= source.size:
@@ -253,23 +255,29 @@ def _write(
     note = {"type": NoteType.CONTINUED, "agent": agent_folder, "session": header.session_id}
     last_line = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
     with store_on_disk(target, source, last_line) as unfinished, agent_journal.lock():
-        if new_uid and header.uid:
-            _overwrite_uid(unfinished, header.uid, new_uid)
+        if new_uid:
+            _overwrite_uid(unfinished, new_uid)
         if header.session_id in agent_journal.read_deleted():
             agent_journal.append(journal.Event(journal.LIFTED, header.session_id), stamp)
         layout.mark(agent_folder, target.stem)
         move_into_place(unfinished, target)
 
 
-def _overwrite_uid(path: Path, uid: str, new_uid: str) -> None:
-    """Put another uid, of the same length, into a transcript's header. Raises OSError."""
+def _overwrite_uid(path: Path, new_uid: str) -> None:
+    """Put another uid into a transcript's header, if that has one as acp-proxy makes it. Raises OSError."""
     fd = file_access.open_private(path, os.O_RDWR)
     try:
-        header_line = file_access.read_at(fd, _LONGEST_HEADER, 0).partition(b"\n")[0]
-        file_access.write_at(fd, new_uid.encode(), header_line.rindex(uid.encode()))
-        file_access.fsync(fd)
+        if (span := _find_uid(file_access.read_at(fd, _LONGEST_HEADER, 0))) is not None:
+            file_access.write_at(fd, new_uid.encode(), span[0])
+            file_access.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _find_uid(data: bytes) -> tuple[int, int] | None:
+    """Where the uid is in the data that a transcript begins with; None if its header has none, or of another form."""
+    members = list(_UID.finditer(data.partition(b"\n")[0]))
+    return members[0].span(1) if len(members) == 1 else None
 
 
 @contextmanager

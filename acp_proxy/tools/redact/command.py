@@ -24,7 +24,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.relatives import TranscriptKey, find_relatives
 from acp_proxy.store.index_file import ListedSession
 from acp_proxy.tools.redact.redact_files import redact_stored
-from acp_proxy.transcript.file_names import SUFFIX
+from acp_proxy.transcript.file_names import SUFFIX, compressed_path
 from acp_proxy.views import sanitize, session_lines
 
 if TYPE_CHECKING:  # imported late: no other command needs it
@@ -144,6 +144,7 @@ class _Redaction:
         self, paths: Sequence[Path], title: str, *, dry_run: bool, originals: Path | None = None
     ) -> Counts:
         counts_by_path: Counts = {}
+        missing_paths: set[Path] = set()
         while paths:
             self._known_paths.update(paths)
             for path in show_progress(paths, title):
@@ -151,13 +152,15 @@ class _Redaction:
                     counts_by_path[path] = redact_stored(
                         self._store, path, self._masking, dry_run=dry_run, backup=originals
                     )
-                except FileNotFoundError:
-                    continue  # deleted in the meantime
+                except FileNotFoundError:  # deleted in the meantime
+                    missing_paths.add(path)
                 except (OSError, NewerFormat) as problem:
                     reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
                     self.failures.append(f"{path.relative_to(self._store.root)}: {reason}")
-            # What was soft-deleted, restored or set aside in the meantime has another name now.
-            paths = [path for path in self._find_paths() if path not in self._known_paths]
+            # What was soft-deleted or restored in the meantime has another name now, or its old one again.
+            returned_paths = {path for path in missing_paths if _exists(path)}
+            missing_paths -= returned_paths
+            paths = [path for path in self._find_paths() if path not in self._known_paths or path in returned_paths]
         self.searched_count = max(self.searched_count, len(counts_by_path))
         return {path: counts for path, counts in counts_by_path.items() if counts}
 
@@ -235,6 +238,10 @@ def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
     )
     typer.echo(sanitize.make_line(backup_text), err=True)
     ask_to_confirm("Mask these secrets permanently?")
+
+
+def _exists(path: Path) -> bool:
+    return os.path.lexists(path) or os.path.lexists(compressed_path(path))
 
 
 def _format_total(redacted_files: Counts, searched_count: int, *, is_done: bool) -> str:

@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.store.layout import Layout
@@ -167,6 +168,23 @@ def test_an_import_never_replaces_a_different_session(store: WholeStore, tmp_pat
         transcript_lines.prompt_line("more"),
     )
     import_refused(store, longer)
+
+
+@pytest.mark.parametrize(("uid", "is_new"), [("0123456789abcdef" * 2, True), ("short", False), ("", False)])
+def test_an_import_after_a_delete_has_another_uid_and_is_otherwise_the_same(
+    store: WholeStore, tmp_path: Path, uid: str, is_new: bool
+) -> None:
+    head = Header(transcript_lines.SESSION, None, file_format.RECORDED, transcript_lines.time(0), uid=uid)
+    exported = export_transcript(tmp_path, header=replace(head, agent={"id": AGENT}))
+    import_transcript(store, exported)
+    store.delete_listed(store.list_all()[0], soft=False)
+    assert import_transcript(store, exported).is_new
+    [path] = list_files(store)
+    header = file_format.decode_header(path.read_bytes().partition(b"\n")[0])
+    assert header is not None
+    assert (header.uid != uid) is is_new
+    assert path.read_bytes().replace(header.uid.encode(), uid.encode(), 1 if uid else 0) == exported.read_bytes()
+    assert not import_transcript(store, exported).is_new
 
 
 def test_an_import_revives_a_deleted_session(store: WholeStore, tmp_path: Path) -> None:
