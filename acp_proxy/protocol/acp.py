@@ -92,8 +92,8 @@ def text(value: object, key: str) -> str | None:
 
 _TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 """Characters that are two units in UTF-16."""
-_UTF_16, _UTF_32 = (f"utf-{bits}-{sys.byteorder[0]}e" for bits in (16, 32))
-"""As numbers of an ``array`` lie in memory."""
+_UTF_16 = f"utf-16-{sys.byteorder[0]}e"
+"""As the numbers of an ``array`` lie in memory."""
 
 
 def fold_letters(text: str) -> str:
@@ -106,8 +106,7 @@ def divide_pairs(text: str) -> str:
     """The text in UTF-16 units: each character beyond U+FFFF becomes a pair of surrogates."""
     if _TWO_UNITS.search(text) is None:
         return text
-    units = array("H", text.encode(_UTF_16, "surrogatepass"))
-    return array("I", units).tobytes().decode(_UTF_32, "surrogatepass")
+    return "".join(map(chr, array("H", text.encode(_UTF_16, "surrogatepass"))))
 
 
 def session_id(params: object) -> str | None:
