@@ -1,5 +1,6 @@
 """A session recorded here, exported, and imported elsewhere is listed, loaded and continued there."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,5 +36,8 @@ def test_an_imported_session_is_listed_loaded_and_continued(proxied: Proxied, wa
         assert conversation(editor.load(session).updates) == told
         editor.prompt(session, "go on")
         assert editor.end() == 0
-    assert proxied.transcript(session).read_bytes().startswith(before)
+    after = proxied.transcript(session).read_bytes()
+    uid, uid_here = (json.loads(data.partition(b"\n")[0])["uid"] for data in (before, after))
+    assert (uid_here != uid) is was_deleted
+    assert after.startswith(before.replace(uid.encode(), uid_here.encode()))
     assert "go on" in sessions(proxied.store, "export", session)
