@@ -183,30 +183,20 @@ class Threads:
             self.perform_one(self.current)
         return True
 
-    def run(self) -> None:
-        for _ in range(self.chance.randint(10, 80)):
-            busy, choice = self.list_busy(), self.chance.random()
-            if busy and choice < 0.6:
-                self.perform_one(self.chance.choice(busy))
-            elif choice < 0.8 and not self.pending[CLIENT]:
-                self.let_client_say()
-            elif choice < 0.93:
-                self.let_agent_answer()
-            else:
-                self.show_past()
-
-    def run_with_words(self) -> None:
-        """As ``run``, with an agent that also speaks. From some time on, the client loads no more."""
-        self.may_delete = False
+    def run(self, *, agent_speaks: bool = False) -> None:
+        """``agent_speaks``: it also says something new. Then the client deletes nothing, and loads no more from some
+        time on."""
+        self.may_delete = not agent_speaks
+        performs, says = (0.5, 0.65) if agent_speaks else (0.6, 0.8)
         steps = self.chance.randint(10, 80)
         for step in range(steps):
-            self.may_load_again = step < steps / 2
+            self.may_load_again = not agent_speaks or step < steps / 2
             busy, choice = self.list_busy(), self.chance.random()
-            if busy and choice < 0.5:
+            if busy and choice < performs:
                 self.perform_one(self.chance.choice(busy))
-            elif choice < 0.65 and not self.pending[CLIENT]:
+            elif choice < says and not self.pending[CLIENT]:
                 self.let_client_say()
-            elif choice < 0.8:
+            elif agent_speaks and choice < 0.8:
                 self.let_agent_speak()
             elif choice < 0.93:
                 self.let_agent_answer()
@@ -286,7 +276,7 @@ def test_each_request_is_answered_once_also_if_the_agent_ends(first: int) -> Non
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_what_the_agent_says_is_sent_and_recorded_once(first: int) -> None:
     def hold(threads: Threads) -> None:
-        threads.run_with_words()
+        threads.run(agent_speaks=True)
         threads.finish()
         threads.end_agent()
         threads.check_words()
