@@ -34,6 +34,7 @@ from acp_proxy.transcript.file_format import ACP_V1, Entry, Header
 from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING
 from acp_proxy.transcript.reader import AlikeLines, Line
 from acp_proxy.transcript.summary import Summary
+from acp_proxy.transcript.turn_order import order_turns
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.transcript_replay.handover_record import HandoverRecord
 from acp_proxy.transcript_replay.replayer import FOLDED_PAGE, Replayer
@@ -200,7 +201,7 @@ class PastThread:
         lines = self._read_lines()
         if self._reader.size > WIDE_PIPE_BYTES:
             self._client_output.widen()
-        for line in read_as_v1(lines) if self._effect.protocol_version == ACP_V1 else lines:
+        for line in order_turns(read_as_v1(lines) if self._effect.protocol_version == ACP_V1 else lines):
             if not self._is_needed():
                 return False
             if isinstance(line, Line) and line.entry is not None:
@@ -224,7 +225,8 @@ class PastThread:
                 record.add(line)
 
         with self._catch_early_end():
-            for line in read_as_v1(self._read_lacking() if effect.only_what_agent_lacks else self._read_lines()):
+            lines = self._read_lacking() if effect.only_what_agent_lacks else self._read_lines()
+            for line in order_turns(read_as_v1(lines)):
                 if not self._is_needed():
                     break
                 if isinstance(line, Line) and line.entry is not None:

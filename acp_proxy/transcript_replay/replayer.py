@@ -66,8 +66,9 @@ class Replayer:
         self._session_ids = other_ids | {session_id}
         self._run_id = run_id
         self._is_open_elsewhere = is_open_elsewhere
-        self._last_other_run = ""
-        """The last one that has recorded something, of those of other connections."""
+        self._last_other_run, self._last_other_line = "", 0
+        """The last one that has recorded something, of those of other connections, and the number of that line: lines
+        come in the order of ``order_turns``."""
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
         self._page_size, self._page_filled = page_size, 0
@@ -98,8 +99,8 @@ class Replayer:
 
     def _add(self, line_number: int, entry: Entry) -> list[bytes]:
         self._may_add_chunks = False
-        if entry.run != self._run_id:
-            self._last_other_run = entry.run
+        if entry.run != self._run_id and line_number >= self._last_other_line:
+            self._last_other_run, self._last_other_line = entry.run, line_number
         if entry.note is not None:
             return self._add_note(entry.run, entry.note)
         if entry.raw is None or b"\n" in entry.raw:

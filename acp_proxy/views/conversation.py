@@ -21,6 +21,7 @@ from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
+from acp_proxy.transcript.turn_order import order_turns
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.transcript_replay.replayer import Replayer
 from acp_proxy.views.models import find_chosen_model, find_used_model
@@ -156,7 +157,7 @@ def read_turns(
     """
     turn = ConversationTurn(0, "")
     part_reader = _PartReader(session_id, reader.other_ids, open_child=open_child, handovers=_find_handovers(reader))
-    for part in part_reader.read(read_as_v1(reader.read_alike())):
+    for part in part_reader.read(order_turns(read_as_v1(reader.read_alike()))):
         match part:
             case TurnBegin():
                 turn = ConversationTurn(part.number, part.started_at, model=part.model)
@@ -186,7 +187,7 @@ def read_parts(
     handovers = _find_handovers(reader)
     return _PartReader(
         session_id, reader.other_ids, page_bytes, open_child, earlier_turns=earlier_turns, handovers=handovers
-    ).read(read_as_v1(all_lines))
+    ).read(order_turns(read_as_v1(all_lines)))
 
 
 def _find_handovers(reader: TranscriptReader) -> dict[int, str]:

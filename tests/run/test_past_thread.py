@@ -121,6 +121,19 @@ def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode
     assert (again, ended.decision.rule) == ([], Rule.MORE)
 
 
+@pytest.mark.parametrize("mode", ["full", "compact"])
+def test_the_answers_of_two_windows_at_once_are_not_mixed(path: Path, mode: Mode) -> None:
+    other = [transcript_lines.agent_chunk(word, run="run003") for word in (" one", " two", " three")]
+    own = [transcript_lines.agent_chunk(word) for word in (" eins", " zwei", " drei")]
+    asked = [transcript_lines.prompt_line("q"), own[0], transcript_lines.prompt_line("r", run="run003")]
+    mixed = [other[0], own[1], other[1], own[2], other[2]]
+    ended = [transcript_lines.answer(run="run003"), transcript_lines.answer()]
+    heard, ready = show(path, [*asked, *mixed, *ended], mode, replace(WANTED, makes_handover_record=True))
+    words = "".join(json.loads(line)["params"]["update"]["content"]["text"] for line in heard)
+    assert words == "q einsr one two three zwei drei"
+    assert " one two three zwei drei" in ready.handover_record
+
+
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
     path: Path, *, must_compare_first: bool

@@ -387,6 +387,15 @@ def test_a_call_continues_in_another_window_that_was_the_last_to_record(
 
 
 @MODES
+def test_the_last_to_record_is_who_wrote_the_last_line_in_whatever_order_lines_come(mode: Mode) -> None:
+    again = Replayer(SESSION, run_id="a later one", is_open_elsewhere=True, mode=mode)
+    opened = noted({"type": "opened", "method": "session/load"}, run="another")
+    in_order = ((1, prompt_entry("a")), (3, call("t", status="pending")), (2, opened))
+    told = [line for number, entry in in_order for line in again.add(number, entry)]
+    assert statuses(updates_in([*told, *again.end()])) == ["pending"]
+
+
+@MODES
 @pytest.mark.parametrize("live", [True, None])
 def test_everything_is_replayed_once_even_in_a_running_turn(live: bool | None, mode: Mode) -> None:
     again = Replayer(SESSION, run_id=RUN, mode=mode)

@@ -18,6 +18,7 @@ from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import ConversationTurn, Note, OtherUpdate, Plan, SpokenMessage, ToolCall, TurnBegin
+from tests.store import transcript_lines
 from tests.stored import EPOCH, chunk, message, store_session
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -45,6 +46,24 @@ def read_message(item: conversation.Item) -> tuple[str, str]:
 
 def tool(id: str, name: str = "tool_call", /, **fields: Any) -> dict[str, Any]:
     return {"sessionUpdate": name, "toolCallId": id, **fields}
+
+
+def test_the_answers_of_two_windows_at_once_are_not_mixed(tmp_path: Path) -> None:
+    store = ProxyStore(tmp_path / "store")
+    lines = [
+        *(transcript_lines.prompt_line(run, run=run) for run in ("run001", "run002")),
+        *(transcript_lines.agent_chunk(f" {run} {n}", run=run) for n in range(3) for run in ("run001", "run002")),
+        *(transcript_lines.answer(run=run) for run in ("run002", "run001")),
+    ]
+    transcript_lines.store_lines(store, "agent", transcript_lines.SESSION, *lines)
+    reader = store.open_reader("agent", transcript_lines.SESSION)
+    for items in (
+        [item for turn in conversation.read_turns(reader, transcript_lines.SESSION) for item in turn.items],
+        conversation.read_parts(reader, transcript_lines.SESSION),
+    ):
+        words = "".join(read_message(item)[1] for item in items if isinstance(item, SpokenMessage))
+        assert words == "run001run002 run002 0 run002 1 run002 2 run001 0 run001 1 run001 2"
+    reader.close()
 
 
 def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""Lines of two connections that prompt at the same time, one turn after another."""
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format, turn_order
+from acp_proxy.transcript.chunk_runs import AlikeChunks
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.reader import AlikeLines, Line
+from acp_proxy.transcript.turn_order import order_turns
+from tests.conversation import Said, chunk, prompt, raw, result
+
+AT = "2026-11-20T09:15:02.123Z"
+
+
+def make_entry(message: Said, run: str, peer: Peer = Peer.AGENT, of: str | None = None, version: int = 1) -> Entry:
+    line = file_format.encode_message(AT, run, peer, raw(message), of, protocol_version=version)
+    entry = file_format.decode_entry(line)
+    assert entry is not None
+    return entry
+
+
+def asked(run: str, id: int = 1, version: int = 1) -> Entry:
+    return make_entry(prompt(id, "s", "hello"), run, Peer.CLIENT, version=version)
+
+
+def said(run: str, words: str, version: int = 1) -> Entry:
+    return make_entry(chunk("s", words), run, version=version)
+
+
+def answered(run: str, id: int = 1) -> Entry:
+    return make_entry(result(id, {"stopReason": "end_turn"}), run, of="session/prompt")
+
+
+def noted(run: str, kind: str, method: str = "session/prompt") -> Entry:
+    return Entry(AT, run, None, note={"type": kind, "method": method})
+
+
+def place(entries: Iterable[Entry | None], size: int = 100) -> list[Line]:
+    return [Line(number, number * size, True, entry) for number, entry in enumerate(entries, 1)]
+
+
+def order(*entries: Entry | None, size: int = 100) -> list[int]:
+    """The numbers of the lines, in the order in which they are read."""
+    return [line.number for line in order_turns(place(entries, size))]
+
+
+def test_what_another_connection_says_waits_for_the_end_of_the_turn() -> None:
+    assert order(
+        asked("a"), said("a", "A1 "), asked("b"), said("b", "B1 "), said("a", "A2 "), said("b", "B2"), answered("b"),
+        said("a", "A3"), answered("a"),
+    ) == [1, 2, 3, 4, 6, 7, 5, 8, 9]  # fmt: skip
+
+
+def test_prompts_keep_their_order() -> None:
+    assert order(
+        asked("a"), asked("b"), said("a", "A1"), asked("a", 2), said("b", "B1"), said("a", "A2"), answered("a"),
+        answered("a", 2), answered("b"),
+    ) == [1, 2, 3, 4, 6, 7, 8, 5, 9]  # fmt: skip
+
+
+def test_what_is_said_after_a_turn_that_never_ended_is_read_at_the_next_prompt_or_the_end() -> None:
+    assert order(asked("a"), noted("b", "opened", "session/load"), said("b", "hi"), said("a", "A1"), asked("b")) == [
+        1, 4, 2, 3, 5,
+    ]  # fmt: skip
+    assert order(asked("a"), said("b", "hi"), said("a", "A1")) == [1, 3, 2]
+
+
+def test_a_turn_ends_with_its_answer_or_when_the_agent_exits_or_in_a_fork() -> None:
+    assert order(asked("a"), said("b", "B"), answered("a", 2), answered("a"), said("a", "A")) == [1, 3, 4, 2, 5]
+    assert order(asked("a"), said("b", "B"), noted("a", "failed"), said("a", "A")) == [1, 3, 2, 4]
+    assert order(asked("a"), said("b", "B"), noted("b", "opened", "session/fork"), said("b", "B"), said("a", "A")) == [
+        1, 2, 3, 4, 5,
+    ]  # fmt: skip
+
+
+def test_prompts_of_a_forks_parent_are_not_waited_for() -> None:
+    assert order(asked("a"), noted("a", "opened", "session/fork"), said("b", "B"), said("a", "A")) == [1, 2, 3, 4]
+
+
+def test_lines_alike_stay_with_the_line_before_them() -> None:
+    alike = AlikeLines(5, 500, chunks=AlikeChunks.__new__(AlikeChunks))
+    first, second, third, fourth = place([asked("a"), said("a", "A1"), said("b", "B1"), answered("a")])
+    assert list(order_turns([first, second, third, alike, fourth])) == [first, second, fourth, third, alike]
+
+
+def test_a_damaged_line_does_not_wait() -> None:
+    assert order(asked("a"), said("b", "B"), None, answered("a")) == [1, 3, 4, 2]
+
+
+def test_turns_of_version_2_are_read_as_recorded() -> None:
+    assert order(asked("a", version=2), asked("b", version=2), said("a", "A", 2), said("b", "B", 2)) == [1, 2, 3, 4]
+    assert order(asked("a"), said("b", "B"), said("c", "C", 2), said("a", "A")) == [1, 2, 3, 4]
+
+
+def test_only_so_much_waits() -> None:
+    size = turn_order.WAITING_LIMIT // 2
+    assert order(asked("a"), said("b", "B1"), said("b", "B2"), said("b", "B3"), said("a", "A1"), size=size) == [
+        1, 2, 3, 4, 5,
+    ]  # fmt: skip
+
+
+@given(st.data())
+def test_each_connections_lines_keep_their_order_and_none_is_lost(data: st.DataObject) -> None:
+    kinds = st.sampled_from([asked, answered, lambda run: said(run, "words"), lambda run: noted(run, "failed")])
+    entries = [make(data.draw(st.sampled_from("abc"))) for make in data.draw(st.lists(kinds, max_size=30))]
+    numbers = order(*entries)
+    assert sorted(numbers) == [*range(1, len(entries) + 1)]
+    groups = [[number for number in numbers if entries[number - 1].run == run] for run in "abc"]
+    groups.append([number for number in numbers if entries[number - 1].is_prompt])
+    assert groups == [sorted(group) for group in groups]
