@@ -167,7 +167,7 @@ class Proxied(Link):
 
     def _close(self) -> list[Message]:
         self._relay.stop_work(SECONDS)
-        for known in self.recorder._sessions.values():  # a process that ends closes what it has open
+        for known in self.recorder._sessions._by_id.values():  # a process that ends closes what it has open
             self.recorder._files.close(known)
         os.close(self._client_output)
         os.close(self._agent_output)

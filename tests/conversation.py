@@ -74,7 +74,7 @@ from acp_proxy.proxy.events import (
     LinesRead,
     OutputReserved,
     PageEmptied,
-    PastReady,
+    PastChosen,
     SessionLookedUp,
     UnsettledCompared,
 )
@@ -419,7 +419,7 @@ class CoreConversation:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
-        passes = self.core.fast_path.admit_updates(data) if data.endswith(b"\n") else None
+        passes = self.core.fast_path.try_admit_updates(data) if data.endswith(b"\n") else None
         if passes is not None:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
@@ -432,7 +432,7 @@ class CoreConversation:
         """Parsed, these updates have the same effects as unparsed, and none on the state. ``may_precede_recording`` may
         differ: that is about time."""
         parsed = copy.deepcopy(self.core)
-        vars(parsed.fast_path)["admit_updates"] = lambda data: None
+        vars(parsed.fast_path)["try_admit_updates"] = lambda data: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.split_lines(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(
@@ -455,7 +455,7 @@ class CoreConversation:
             or bool(self.core._load_machine.loads if sender is Peer.AGENT else self.core.waiting_messages)
         )
         decided = None if must_be_decided else copy.deepcopy(self.core)  # a copy costs more than all else
-        if not (data.endswith(b"\n") and self.core.fast_path.admit_simple_lines(data, sender)):
+        if not (data.endswith(b"\n") and self.core.fast_path.try_admit_simple_lines(data, sender)):
             return None
         assert decided is not None, "what must be decided has passed"
         undecided, self.core = self.core, decided
@@ -511,14 +511,14 @@ class CoreConversation:
         if compared is not None:
             compared.end_message()
         decision = wanted.planned_decision or choose_past(compared)
-        decision = apply_rule(rule, client_may_see_past=True) if rule is not None else decision
+        decision = apply_rule(rule, client_wants_past=True) if rule is not None else decision
         told = [line(state) for state in states]
-        uncompared = PastReady(
+        uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, comparison_was_skipped=True, transcript_size=size
         )
         if not wanted.needs_comparison and not self.core.must_compare_first(uncompared):
             return self._step(uncompared)
-        return self._step(PastReady(id, decision, comparison, told, handover_record, attached, transcript_size=size))
+        return self._step(PastChosen(id, decision, comparison, told, handover_record, attached, transcript_size=size))
 
     def free_output(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""

@@ -111,7 +111,7 @@ class TextBuilder:
         kind = acp.update_kind(update)
         row = update_kinds.find(kind)
         role, compared_by = row.role, row.compared_by
-        if compared_by is ComparedBy.TAKES_BACK:
+        if row.takes_back:
             self._text.taken_back_turn = len(self._text.user_messages)
         if kind is None or not isinstance(update, dict) or not update_kinds.is_conversation(kind):
             return
@@ -141,7 +141,7 @@ class TextBuilder:
             self._add_call(kind, update)
         elif compared_by is not ComparedBy.WHAT_FOLLOWS:
             self._text.whole_update_digests.add(digest(update))
-            if compared_by is ComparedBy.TAKES_BACK:
+            if row.takes_back:
                 self._text.compaction_turns[digest(update)] = len(self._text.user_messages)
 
     def finish(self) -> TranscriptText:

@@ -6,7 +6,7 @@ users, under "Whose replay you see".
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``apply_rule`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result, and says what comes before ``choose_past``. A plan's rule is
-  ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastReady`` brings the
+  ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastChosen`` brings the
   decision back.
 """
 
@@ -31,7 +31,7 @@ class WhosePast(enum.Enum):
 
 class Rule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
-    client that may see the past, and the reason in words. They are found in three ways: in ``proxy/load`` by a plan,
+    client that wants the past, and the reason in words. They are found in three ways: in ``proxy/load`` by a plan,
     there when something happens, or by ``choose_past``.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
@@ -42,7 +42,7 @@ class Rule(enum.Enum):
     # Found by a plan or by an event, such as that what was sent cannot be taken back. What the agent sends may be
     # compared all the same, since some of it may be new. The docstring of ``Load.decision`` says what overrides what.
     # By a plan, or an event:
-    PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
+    PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client at once")
     # By an event:
     CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")  # whatever ``choose_past`` finds later
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # a load that passes keeps PASSES
@@ -60,9 +60,9 @@ class Rule(enum.Enum):
     LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something, or has it twice")
     SAME = (5, WhosePast.AGENT, "the agent's replay lacks nothing")
 
-    def __init__(self, number: int | None, past_if_allowed: WhosePast, reason: str) -> None:
+    def __init__(self, number: int | None, past_if_wanted: WhosePast, reason: str) -> None:
         self.number = number
-        self.past_if_allowed = past_if_allowed
+        self.past_if_wanted = past_if_wanted
         self.reason = reason
 
 
@@ -83,13 +83,13 @@ def list_reasons(number: object) -> list[str]:
     return [rule.reason for rule in Rule if rule.number == number] if number is not None else []
 
 
-def apply_rule(rule: Rule, *, client_may_see_past: bool) -> Decision:
+def apply_rule(rule: Rule, *, client_wants_past: bool) -> Decision:
     """Whose past the client sees if this rule holds.
 
-    ``client_may_see_past``: False if the client has the past on the screen, as one has that resumes. True also for a
+    ``client_wants_past``: False if the client has the past on the screen, as one has that resumes. True also for a
     resume that passes, whose client gets what the agent sends.
     """
-    return Decision(rule.past_if_allowed if client_may_see_past else WhosePast.NOTHING, rule)
+    return Decision(rule.past_if_wanted if client_wants_past else WhosePast.NOTHING, rule)
 
 
 def choose_past(
@@ -97,23 +97,24 @@ def choose_past(
     *,
     planned: Decision | None = None,
     comparison_failed: bool = False,
+    can_show_transcript: bool = True,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Without a planned decision, the client may see the past: ``LoadPlan`` asserts that a plan for one that may not has
-    a rule.
+    Without a planned decision, the client wants the past: ``LoadPlan`` asserts that a plan for one that does not has a
+    rule.
 
     ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could not be read: a part of the
-    transcript may have been sent by then. Where no thread can start to show a planned transcript,
-    ``LoadPerformer.give_up_past`` passes ``planned=None``.
+    transcript may have been sent by then. ``can_show_transcript``: False if no thread could start, so that a planned
+    transcript cannot be shown.
 
     ``comparison``: of the agent's replay, whose last message was ended; None if the
     agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the
     transcript could not be read, or the comparison was given up. ``is_open_elsewhere``: another process has the
     transcript open to append; None: not known.
     """
-    if planned is not None:
+    if planned is not None and (can_show_transcript or planned.whose_past is not WhosePast.TRANSCRIPT):
         return planned
     if comparison_failed:
         rule = Rule.UNREADABLE
@@ -121,7 +122,7 @@ def choose_past(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return apply_rule(rule, client_may_see_past=True)
+    return apply_rule(rule, client_wants_past=True)
 
 
 def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

@@ -38,9 +38,9 @@ CURRENT_MODE = "current_mode_update"
 CONFIG_OPTION = "config_option_update"
 SESSION_INFO = "session_info_update"
 SESSION_INFO_BYTES = b'"session_info_update"'
-"""Bytes that every update with a title contains."""
+"""Bytes that every update with a title contains: ``FastPath`` has such updates parsed."""
 USER_BYTES = b'"user_message'
-"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
+"""How the kinds of a user's messages begin, chunks or whole, as JSON, for ``FastPath``, too."""
 WORK_STATE = "state_update"
 HISTORY_TRUNCATED = "history_truncated"
 
@@ -70,9 +70,6 @@ class ComparedBy(enum.Enum):
     """The call's id, or its title: many agents give new ids when they replay."""
     EQUAL = enum.auto()
     """The whole update."""
-    TAKES_BACK = enum.auto()
-    """The whole update; and it explains why the agent lacks what came before it. If a kind is state, it is not
-    compared, and only explains."""
     WHAT_FOLLOWS = enum.auto()
     """Nothing of its own: what the agent sends next decides. For a new kind of conversation that says nothing about
     what was said or done, such as a plan."""
@@ -108,6 +105,7 @@ class UpdateKind(Struct, frozen=True):
     ``needs``: the path of the client capability without which a client of version 1 must not get it in
     a replay of the transcript.
     ``chunk``: the kind of the chunks of a message that this kind sends as a whole.
+    ``takes_back``: in the transcript, it explains why the agent lacks what came before it.
     """
 
     name: str
@@ -117,6 +115,7 @@ class UpdateKind(Struct, frozen=True):
     form_v2: ReplayForm | None
     needs: tuple[str, ...] = ()
     chunk: str | None = None
+    takes_back: bool = False
 
 
 _COMPACTION_CAPABILITY, _PLAN_CAPABILITY, _SUBAGENTS_CAPABILITY = ("session", "compaction"), ("plan",), ("subagents",)
@@ -153,18 +152,20 @@ KINDS = (
     UpdateKind(
         COMPACTION,
         Role.COMPACTION,
-        ComparedBy.TAKES_BACK,
+        ComparedBy.EQUAL,
         ReplayForm.MERGED,
         ReplayForm.AS_IT_CAME,
         needs=_COMPACTION_CAPABILITY,
+        takes_back=True,
     ),
     UpdateKind(
         COMPACTION_CHUNK,
         Role.COMPACTION,
-        ComparedBy.TAKES_BACK,
+        ComparedBy.EQUAL,
         ReplayForm.MERGED,
         ReplayForm.AS_IT_CAME,
         needs=_COMPACTION_CAPABILITY,
+        takes_back=True,
     ),
     # Drafts: a session that the agent began for its own work, and messages between such sessions.
     UpdateKind(
@@ -200,9 +201,10 @@ KINDS = (
     UpdateKind("notice", Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER),
     UpdateKind(WORK_STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, ReplayForm.NEVER),
     # A draft that no schema has yet: the agent has taken back a part of the conversation. It says what the past is now,
-    # and is no part of it: as state, it is recorded and sent at once, not replayed, nor looked for in a replay. In the
-    # transcript, it explains what is missing before it.
-    UpdateKind(HISTORY_TRUNCATED, Role.STATE, ComparedBy.TAKES_BACK, ReplayForm.NEVER, ReplayForm.NEVER),
+    # and is no part of it: as state, it is recorded and sent at once, not replayed, nor looked for in a replay.
+    UpdateKind(
+        HISTORY_TRUNCATED, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER, takes_back=True
+    ),
 )
 UNKNOWN = UpdateKind("", Role.OTHER, ComparedBy.EQUAL, ReplayForm.AS_IT_CAME, ReplayForm.AS_IT_CAME)
 """The row of every other kind, and of an update without a kind. It counts as conversation: shown once too often is

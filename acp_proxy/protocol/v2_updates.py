@@ -1,4 +1,5 @@
-"""Reads updates of protocol version 2 as version 1 would write them, one at a time and without memory.
+"""Reads updates of protocol version 2 as version 1 would write them, one at a time and without memory. Those of version
+1 stay as they are, except that what proves nothing in a comparison becomes a plan.
 
 A message is a chunk, a call's content is text where version 1 has no form for it. ``transcript/v2_entries`` does the
 same for whole transcripts, and knows what messages, calls, terminals and plans became. Accepts any value, and never

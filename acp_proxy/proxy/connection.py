@@ -30,7 +30,7 @@ from acp_proxy.proxy.events import (
     LineTooLong,
     OutputReserved,
     PageEmptied,
-    PastReady,
+    PastChosen,
     SessionLookedUp,
     UnsettledCompared,
 )
@@ -121,11 +121,11 @@ class Connection:
         """Whether so much waits that the agent must not be read until the past is shown."""
         return self._load_machine.limits.must_pause_agent
 
-    def must_compare_first(self, past_ready: PastReady) -> bool:
+    def must_compare_first(self, past_chosen: PastChosen) -> bool:
         """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run/`` must compare
-        before it passes ``past_ready`` to ``handle``."""
-        return past_ready.comparison_was_skipped and self._load_machine.loads.has_waiting_updates_of_replay(
-            past_ready.request_id
+        before it passes ``past_chosen`` to ``handle``."""
+        return past_chosen.comparison_was_skipped and self._load_machine.loads.has_waiting_updates_of_replay(
+            past_chosen.request_id
         )
 
     def handle(self, event: Event) -> list[Effect]:
@@ -148,8 +148,8 @@ class Connection:
                 effects = self._handle_too_long_line(peer, beginning)
             case SessionLookedUp():
                 effects = self._look_ups.handle_looked_up(event)
-            case PastReady():
-                effects = self._load_machine.handle_past_ready(event)
+            case PastChosen():
+                effects = self._load_machine.handle_past_chosen(event)
             case UnsettledCompared():
                 effects = self._load_machine.handle_unsettled_compared(event)
             case OutputReserved(request_id):
@@ -274,10 +274,10 @@ class Connection:
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1
-            session_id = self.fast_path.admit_updates(line)
+            session_id = self.fast_path.try_admit_updates(line)
             if session_id is not None:  # one write for several
                 first = next_index - 1
-                while next_index < count and self.fast_path.admit_updates(lines[next_index]) == session_id:
+                while next_index < count and self.fast_path.try_admit_updates(lines[next_index]) == session_id:
                     next_index += 1
                 data = b"".join(lines[first:next_index])
                 effects += [
@@ -290,7 +290,7 @@ class Connection:
             visible_lines = self._handover_filter.filter(line, jsonrpc.read_message(line))
             line_effects = self._unnamed_agent_entries.hold_back(self._handle_visible_lines(visible_lines))
             self.fast_path.require_new_check()
-            if (with_rest := _try_add_to_later(line_effects, lines[next_index:])) is not None:
+            if (with_rest := _try_defer_lines_after(line_effects, lines[next_index:])) is not None:
                 return effects + with_rest
             effects += line_effects
         return effects
@@ -300,7 +300,7 @@ class Connection:
         effects: list[Effect] = []
         for index, (line, message) in enumerate(lines):
             line_effects = self._handle_agent_message(line, message)
-            with_rest = _try_add_to_later(line_effects, [line for line, _ in lines[index + 1 :]])
+            with_rest = _try_defer_lines_after(line_effects, [line for line, _ in lines[index + 1 :]])
             if with_rest is not None:
                 return effects + with_rest
             effects += line_effects
@@ -316,13 +316,14 @@ class Connection:
                 if session_id is not None and work_state is not None:
                     return self._handle_work_state(session_id, work_state, line, message)
                 return self._handle_update(session_id, line, message)
-            case Response(id=id) if (load := self._handovers.take_load_asked_for(id)) is not None:
+            case Response(id=id):
+                load = self._handovers.take_load_asked_for(id)
+                if load is None:
+                    return self._agent_answers.handle(line, message)
                 return [
                     *self._load_machine.handle_new_session_answer(load, line, message),
                     *self._handle_agent_lines(self._handover_filter.take_unidentified()),
                 ]
-            case Response():
-                return self._agent_answers.handle(line, message)
             case Request(params=params):
                 session_id = acp.session_id(params)
                 if session_id is not None:
@@ -427,7 +428,7 @@ class Connection:
         return [*effects, *self._message_tracker.track_early_updates()]
 
 
-def _try_add_to_later(effects: list[Effect], lines: list[bytes]) -> list[Effect] | None:
+def _try_defer_lines_after(effects: list[Effect], lines: list[bytes]) -> list[Effect] | None:
     """The effects of an agent's line that is decided on later, with the agent's lines that follow it added; None if it
     is not decided on later."""
     for index, effect in enumerate(effects):

@@ -305,7 +305,7 @@ class ChooseAndShowPast(Struct, frozen=True):
     """Compare what the agent sent with the transcript that was looked up, decide whose past is shown, and send the
     transcript if it is that. Also makes the handover record.
 
-    The event ``PastReady`` follows. The agent's replay, if it is that, is held by ``proxy/load``, and leaves then.
+    The event ``PastChosen`` follows. The agent's replay, if it is that, is held by ``proxy/load``, and leaves then.
     """
 
     request_id: RequestId

@@ -61,7 +61,7 @@ class SessionLookedUp(Struct, frozen=True):
     """It is another agent's, and the first prompt makes its copy. ``alias`` and ``is_open_elsewhere`` are None."""
 
 
-class PastReady(Struct, frozen=True):
+class PastChosen(Struct, frozen=True):
     """What ``ChooseAndShowPast`` asked for is done: it is chosen whose past is shown. If it is the transcript, the
     client has it; if it is the agent's replay, that leaves now.
 
@@ -120,7 +120,7 @@ Event = (
     LinesRead
     | LineTooLong
     | SessionLookedUp
-    | PastReady
+    | PastChosen
     | UnsettledCompared
     | OutputReserved
     | PageEmptied

@@ -18,7 +18,7 @@ _UPDATE_END = b"}}}\n"
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
 _READ_TWICE_LIMIT = 1024 * 1024
-"""Bytes. ``admit_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much
+"""Bytes. ``try_admit_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much
 for a longer one."""
 _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
@@ -66,7 +66,7 @@ class FastPath:
         self._may_pass = False
         """Whether its updates without these bytes pass unparsed. False also if that is not known."""
 
-    def admit_updates(self, data: bytes) -> str | None:
+    def try_admit_updates(self, data: bytes) -> str | None:
         """Return the session if these whole lines of the agent are all its updates, and may be sent and recorded
         unparsed; else None.
 
@@ -89,7 +89,7 @@ class FastPath:
                 return None
         return self._session_id
 
-    def admit_simple_lines(self, data: bytes, peer: Peer) -> bool:
+    def try_admit_simple_lines(self, data: bytes, peer: Peer) -> bool:
         """Whether whole lines of ``peer`` may pass undecided. If so, this opens or closes the request that one opens or
         closes; if not, nothing has changed.
 

@@ -1,4 +1,6 @@
-"""Tells ``SessionTracker`` what each message means for its session, and pairs answers with requests."""
+"""Tells ``SessionTracker`` what each message means for its session, and pairs answers with requests. Single updates do
+not come here: ``Connection`` and ``LoadLineHandler`` track those.
+"""
 
 from collections.abc import Callable
 

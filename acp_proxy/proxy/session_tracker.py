@@ -1,8 +1,8 @@
 """Keeps track of each session, and returns what is to be recorded of it. Does not decide where lines go.
 
 Each ``track_…`` method takes note of something that has happened, and returns the effects for the transcript, if there
-can be any, which ``recording/`` performs. ``message_tracker`` says what each message means for its session.
-docs/transcript-format.md says what is recorded.
+can be any, which ``recording/`` performs. ``message_tracker`` says what each message means for its session;
+single updates come from ``Connection`` and ``LoadLineHandler``. docs/transcript-format.md says what is recorded.
 """
 
 from collections.abc import Mapping, Sequence

@@ -35,6 +35,8 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
 )
 from acp_proxy.recording.recorded_sessions import RecordedSessions
+from acp_proxy.recording.session_file_state import SessionFileState
+from acp_proxy.recording.transcript_files import TranscriptFiles
 from acp_proxy.recording.writer_jobs import Heartbeat, Stalled, Wakeup, WriterJobs
 from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.store.proxy_store import ALL_AGENTS, ProxyStore
@@ -112,7 +114,9 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._other_agents = other_agents
         self._heartbeat = Heartbeat()
-        self._sessions = RecordedSessions(
+        sessions: dict[str, SessionFileState] = {}
+        self._files = TranscriptFiles(
+            sessions,
             store,
             self._heartbeat,
             self.run_id,
@@ -121,7 +125,7 @@ class Recorder:
             mask=mask,
             fsyncs_each_write=fsync == "always",
         )
-        self._files = self._sessions.files
+        self._sessions = RecordedSessions(sessions, self._files, store, self._heartbeat, self.find_agent_folder)
         self._warn = warn
         self._adding_lock = threading.Lock()
         """Held for some instructions while ``_unwritten``, ``_unwritten_bytes`` and ``_added_count`` change. They are

@@ -38,4 +38,4 @@ class SessionFileState(Struct):
     is_duplicate_import: bool = False
     """Another process has imported it, so it has what comes before the next note."""
     recording_failed: bool = False
-    """Recording it has failed before."""
+    """Recording it has failed before. If it is a fork, its parent may have grown before it is copied."""

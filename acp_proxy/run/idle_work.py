@@ -30,7 +30,7 @@ class IdleWork:
         self,
         root: Path,
         idle_seconds: float,
-        is_showing_past: Callable[[], bool],
+        has_loads: Callable[[], bool],
         warn: Callable[[str], None],
         *,
         compresses: bool = True,
@@ -39,7 +39,7 @@ class IdleWork:
         self.is_idle = False
         self._root = root
         self._idle_seconds = idle_seconds
-        self._is_showing_past = is_showing_past
+        self._has_loads = has_loads
         self._warn = warn
         self._compresses = compresses
         self._ended = threading.Event()
@@ -55,7 +55,7 @@ class IdleWork:
         while not self._ended.wait(self._idle_seconds):
             if not self.is_idle:
                 self.is_idle = True
-            elif not self._is_showing_past():
+            elif not self._has_loads():
                 try:
                     remove_expired(self._root)
                     if self._compresses:

@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from acp_proxy.comparison.whose_past import WhosePast, choose_past
+from acp_proxy.comparison.whose_past import choose_past
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ChooseAndShowPast, CompareUnsettled, LookUpSession, RelayEffect
-from acp_proxy.proxy.events import Event, PastReady, SessionLookedUp, UnsettledCompared
+from acp_proxy.proxy.events import Event, PastChosen, SessionLookedUp, UnsettledCompared
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.opened_transcript import ShowOptions, look_up_session
 from acp_proxy.run.output import Output
@@ -33,7 +33,7 @@ class LoadPerformer:
         options: ShowOptions,
         deciding_lock: threading.Lock,
         decide_locked: Callable[[Event], list[RelayEffect]],
-        try_finish: Callable[[PastReady], bool],
+        try_finish: Callable[[PastChosen], bool],
         warn: Callable[[str], None],
     ) -> None:
         """``decide_locked``: called with ``deciding_lock`` held. ``try_finish``: returns
@@ -123,7 +123,7 @@ class LoadPerformer:
         """Start the thread of a load whose session was looked up."""
         self._past_threads[effect.request_id].start(effect)
 
-    def give_up_past(self, effect: ChooseAndShowPast) -> PastReady:
+    def give_up_past(self, effect: ChooseAndShowPast) -> PastChosen:
         """The result for a load whose thread could not start: nothing can be shown of its transcript."""
         self.close_transcript(effect.request_id)
         record = ", and the agent gets no record of it" if effect.makes_handover_record else ""
@@ -131,11 +131,8 @@ class LoadPerformer:
             f"the recorded history of a session is not shown{record}: no thread could start. "
             "Load the session again when fewer processes run, or raise their limit (ulimit -u)"
         )
-        planned = effect.planned_decision
-        if planned is not None and planned.whose_past is WhosePast.TRANSCRIPT:
-            planned = None  # it cannot be shown
-        decision = choose_past(None, planned=planned, comparison_failed=True)
-        return PastReady(effect.request_id, decision, None, [])
+        decision = choose_past(None, planned=effect.planned_decision, comparison_failed=True, can_show_transcript=False)
+        return PastChosen(effect.request_id, decision, None, [])
 
     def stop_past_thread(self, request_id: RequestId) -> None:
         """Compare and send nothing more for this request, if that was begun; a handover record is still made."""

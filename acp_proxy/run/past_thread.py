@@ -25,7 +25,7 @@ from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import ChooseAndShowPast
-from acp_proxy.proxy.events import PastReady
+from acp_proxy.proxy.events import PastChosen
 from acp_proxy.run.compare_with_transcript import compare_with_transcript
 from acp_proxy.run.opened_transcript import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
@@ -57,7 +57,7 @@ class PastThread:
         transcript: OpenedTranscript,
         options: ShowOptions,
         client_output: Output,
-        try_finish: Callable[[PastReady], bool],
+        try_finish: Callable[[PastChosen], bool],
         warn: Callable[[str], None],
         *,
         run_id: str,
@@ -109,7 +109,7 @@ class PastThread:
         replayer = self._make_replayer(effect, None)
         summary = Summary.begin(self._reader.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
-        is_done = False
+        ended_early = True
         with self._catch_early_end():
             comparison = self._compare() if effect.needs_comparison else None
             replayer = self._make_replayer(effect, comparison)
@@ -121,15 +121,15 @@ class PastThread:
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
                 is_open_elsewhere=self._transcript.is_open_elsewhere,
             )
-            is_done = decision.whose_past is not WhosePast.TRANSCRIPT or self._show_transcript(replayer, summary)
+            ended_early = decision.whose_past is WhosePast.TRANSCRIPT and not self._show_transcript(replayer, summary)
         handover_record, attached = self._make_handover_record(comparison) if effect.makes_handover_record else ("", ())
         states = self._make_states(replayer, summary) if decision.whose_past is WhosePast.TRANSCRIPT else []
         # If nothing was compared, what waits by now may still be a late replay: ``try_finish`` then has it compared
         # first. Not if the transcript could not be read.
-        comparison_was_skipped = is_done and not effect.needs_comparison
+        comparison_was_skipped = not ended_early and not effect.needs_comparison
         size = self._reader.size
         self._report(
-            PastReady(
+            PastChosen(
                 effect.request_id,
                 decision,
                 comparison,
@@ -171,12 +171,12 @@ class PastThread:
         v2_fold = V2Fold(self._session_id, tool_limit, page_size=FOLDED_PAGE) if is_folded else None
         return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_fold)
 
-    def _report(self, past_ready: PastReady) -> None:
+    def _report(self, past_chosen: PastChosen) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         # Not ``reserve``, which queues so that ``_send_unsent`` cannot keep others out: here, the lock is taken once.
         with self._client_output.lock:
             self._send_unsent_locked()
-            is_over = self._try_finish(past_ready)
+            is_over = self._try_finish(past_chosen)
         if not is_over:
             comparison: Comparison | None = None
             try:
@@ -184,7 +184,7 @@ class PastThread:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client_output.lock:  # it is over now, since no comparison was skipped
-                self._try_finish(replace(past_ready, comparison=comparison, comparison_was_skipped=False))
+                self._try_finish(replace(past_chosen, comparison=comparison, comparison_was_skipped=False))
         self._reader.close()
 
     def _compare(self) -> Comparison | None:

@@ -54,7 +54,7 @@ from acp_proxy.proxy.events import (
     LinesRead,
     LineTooLong,
     OutputReserved,
-    PastReady,
+    PastChosen,
     SessionLookedUp,
     UnsettledCompared,
 )
@@ -207,7 +207,7 @@ class Relay:
     def try_pass_to_agent(self, data: bytes) -> bool:
         """Forward a client's lines (``data``) if nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
-            if not self._admit_simple_lines(Peer.CLIENT, data):
+            if not self._try_admit_simple_lines(Peer.CLIENT, data):
                 return False
         self._agent_output.write(data)
         self.note_activity()
@@ -218,12 +218,12 @@ class Relay:
         updates; returns whether it did."""
         with self._deciding_lock:
             try:
-                session_id = self._connection.fast_path.admit_updates(data)
+                session_id = self._connection.fast_path.try_admit_updates(data)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
             if session_id is None:
-                if not self._admit_simple_lines(Peer.AGENT, data):
+                if not self._try_admit_simple_lines(Peer.AGENT, data):
                     return False
             elif self._recorder is not None:  # there is one: else no update is admitted
                 self._recorder.add(RecordUnparsedUpdates(session_id, data))
@@ -233,9 +233,9 @@ class Relay:
         self.note_activity()
         return True
 
-    def _admit_simple_lines(self, peer: Peer, data: bytes) -> bool:
+    def _try_admit_simple_lines(self, peer: Peer, data: bytes) -> bool:
         try:
-            return self._connection.fast_path.admit_simple_lines(data, peer)
+            return self._connection.fast_path.try_admit_simple_lines(data, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn_of_bug(bug)
             return False
@@ -347,10 +347,10 @@ class Relay:
         """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
         match effect:
             case ChooseAndShowPast():  # its thread could not start
-                past_ready = self._require_load_performer().give_up_past(effect)
+                past_chosen = self._require_load_performer().give_up_past(effect)
                 self.pauses_agent = False
                 self._may_read_agent.set()
-                return self._decide(past_ready)
+                return self._decide(past_chosen)
             case LookUpSession(request_id):
                 return self._decide(SessionLookedUp(request_id, errno_name=trouble))
             case CompareUnsettled(request_id, session_id):
@@ -426,17 +426,17 @@ class Relay:
 
     # --- loads
 
-    def _try_finish_past(self, past_ready: PastReady) -> bool:
+    def _try_finish_past(self, past_chosen: PastChosen) -> bool:
         """The past is chosen, and the transcript sent if it is that: decide what follows, and do it.
         Called with the client's output held, so that nothing comes between the past and the answer.
 
         Returns False if there are updates that must be compared first; then it is not over.
         """
         with self._deciding_lock:
-            if self._connection.must_compare_first(past_ready):
+            if self._connection.must_compare_first(past_chosen):
                 return False
-            effects = self._decide_locked(past_ready)
-        self._require_load_performer().forget(past_ready.request_id)
+            effects = self._decide_locked(past_chosen)
+        self._require_load_performer().forget(past_chosen.request_id)
         self.pauses_agent = False
         self._may_read_agent.set()
         self._perform_with_output_reserved(effects)
@@ -449,7 +449,8 @@ class Relay:
             self._wake_recorder()
 
     def _perform_with_output_reserved(self, effects: list[RelayEffect]) -> None:
-        """Perform effects while holding the client's output."""
+        """Perform effects while holding the client's output. Does not wait until all is recorded, since nobody else may
+        write meanwhile."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
                 self._client_output.write_locked(effect.data, is_own=effect.is_own)

@@ -48,9 +48,9 @@ def talking(*, records: bool = True) -> CoreConversation:
 
 def test_updates_of_the_last_updated_session_pass() -> None:
     talk = talking()
-    assert talk.core.fast_path.admit_updates(SAID) == "s"
+    assert talk.core.fast_path.try_admit_updates(SAID) == "s"
     talk.client.say(notification("session/cancel", {"sessionId": "s"}))
-    assert talk.core.fast_path.admit_updates(SAID) == "s"
+    assert talk.core.fast_path.try_admit_updates(SAID) == "s"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_updates_of_the_last_updated_session_pass() -> None:
     ],
 )
 def test_other_lines_do_not_pass(lines: bytes) -> None:
-    assert talking().core.fast_path.admit_updates(lines) is None
+    assert talking().core.fast_path.try_admit_updates(lines) is None
 
 
 @given(
@@ -82,8 +82,8 @@ def test_other_lines_do_not_pass(lines: bytes) -> None:
 )
 def test_lines_read_together_pass_only_if_each_passes(lines: list[Said]) -> None:
     talk = talking()
-    alone = [talk.core.fast_path.admit_updates(line(said)) for said in lines]
-    assert talk.core.fast_path.admit_updates(line(*lines)) == ("s" if alone and None not in alone else None)
+    alone = [talk.core.fast_path.try_admit_updates(line(said)) for said in lines]
+    assert talk.core.fast_path.try_admit_updates(line(*lines)) == ("s" if alone and None not in alone else None)
 
 
 def terminal(talk: CoreConversation) -> None:
@@ -95,7 +95,7 @@ def load_in_the_making(talk: CoreConversation) -> None:
     talk.stored["s"] = SimulatedSession(slow=True)
     talk.client.say(load(7, "s"))
     talk.agent.say(chunk("s", "meanwhile"))
-    assert talk.core.fast_path.admit_updates(SAID) == "s"
+    assert talk.core.fast_path.try_admit_updates(SAID) == "s"
     talk.finish_lookup(7)
 
 
@@ -115,7 +115,7 @@ def client_says(*said: Said) -> Callable[[CoreConversation], object]:
 def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[CoreConversation], object]) -> None:
     talk = talking()
     happens(talk)
-    assert talk.core.fast_path.admit_updates(SAID) is None
+    assert talk.core.fast_path.try_admit_updates(SAID) is None
 
 
 @pytest.mark.parametrize(
@@ -131,15 +131,15 @@ def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[C
 def test_after_any_other_change_updates_pass_again(happens: Callable[[CoreConversation], object]) -> None:
     talk = talking()
     happens(talk)
-    assert talk.core.fast_path.admit_updates(SAID) == "s"
+    assert talk.core.fast_path.try_admit_updates(SAID) == "s"
     talk.agent.say(SAID)
 
 
 def test_updates_of_several_sessions_pass_in_turn_but_not_in_one_read() -> None:
     talk = talking().open("t")
     for session in ("s", "t", "s"):
-        assert talk.core.fast_path.admit_updates(line(chunk(session, "one"))) == session
-    assert talk.core.fast_path.admit_updates(line(chunk("s", "one"), chunk("t", "two"))) is None
+        assert talk.core.fast_path.try_admit_updates(line(chunk(session, "one"))) == session
+    assert talk.core.fast_path.try_admit_updates(line(chunk("s", "one"), chunk("t", "two"))) is None
 
 
 def test_in_one_read_each_session_gets_its_updates_around_what_must_be_parsed() -> None:
@@ -160,10 +160,10 @@ def test_in_the_turn_after_a_load_updates_pass_once_the_echo_of_the_prompt_is_co
     talk.end_past(7)
     talk.client.say(prompt(8, "s", "mend it"))
     talk.agent.say(chunk("s", "mend it", "user_message_chunk"))
-    assert talk.core.fast_path.admit_updates(SAID) is None
+    assert talk.core.fast_path.try_admit_updates(SAID) is None
     talk.agent.say(chunk("s", "first words"))
-    assert talk.core.fast_path.admit_updates(SAID) == "s"
-    assert talk.core.fast_path.admit_updates(line(chunk("s", "mend it", "user_message_chunk"))) is None
+    assert talk.core.fast_path.try_admit_updates(SAID) == "s"
+    assert talk.core.fast_path.try_admit_updates(line(chunk("s", "mend it", "user_message_chunk"))) is None
 
 
 def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> None:
@@ -172,8 +172,8 @@ def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> No
     talk.client.say(load(7, "s"))
     talk.agent.say(result("acp-proxy/1", {"sessionId": "new"}))
     talk.end_past(7, handover_record="record")
-    assert talk.core.fast_path.admit_updates(line(chunk("other", "one"))) == "other"
-    assert talk.core.fast_path.admit_updates(line(chunk("new", "one"))) is None
+    assert talk.core.fast_path.try_admit_updates(line(chunk("other", "one"))) == "other"
+    assert talk.core.fast_path.try_admit_updates(line(chunk("new", "one"))) is None
     assert talk.agent.say(chunk("new", "one"), chunk("other", "one")).to_client == line(
         chunk("s", "one"), chunk("other", "one")
     )
@@ -182,16 +182,16 @@ def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> No
 def test_nothing_of_another_agents_session_passes_before_it_is_prompted() -> None:
     talk = talking()
     talk.core._uncopied_sessions.add("s")
-    assert talk.core.fast_path.admit_updates(SAID) is None
+    assert talk.core.fast_path.try_admit_updates(SAID) is None
     talk.client.say(prompt(7, "s"))
-    assert talk.core.fast_path.admit_updates(SAID) == "s"
+    assert talk.core.fast_path.try_admit_updates(SAID) == "s"
 
 
 def test_nothing_passes_without_a_transcript() -> None:
     unnamed = CoreConversation()
     unnamed.agent.say(chunk("s", "one"), chunk("s", "two"))
-    assert unnamed.core.fast_path.admit_updates(SAID) is None
-    assert talking(records=False).core.fast_path.admit_updates(SAID) is None
+    assert unnamed.core.fast_path.try_admit_updates(SAID) is None
+    assert talking(records=False).core.fast_path.try_admit_updates(SAID) is None
 
 
 NOTHING: list[Said] = [
@@ -206,7 +206,7 @@ NOTHING: list[Said] = [
 def test_client_lines_without_a_meaning_here_pass(said: list[Said]) -> None:
     talk = talking()
     talk.agent.say(request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"}))
-    assert talk.core.fast_path.admit_simple_lines(line(*said), Peer.CLIENT)
+    assert talk.core.fast_path.try_admit_simple_lines(line(*said), Peer.CLIENT)
 
 
 @pytest.mark.parametrize(
@@ -228,26 +228,26 @@ def test_client_lines_without_a_meaning_here_pass(said: list[Said]) -> None:
 )
 def test_other_client_lines_are_decided_on(said: Said) -> None:
     core = talking().core
-    assert not core.fast_path.admit_simple_lines(line(said), Peer.CLIENT)
-    assert not core.fast_path.admit_simple_lines(line(NOTHING[0], said), Peer.CLIENT)
+    assert not core.fast_path.try_admit_simple_lines(line(said), Peer.CLIENT)
+    assert not core.fast_path.try_admit_simple_lines(line(NOTHING[0], said), Peer.CLIENT)
 
 
 @pytest.mark.parametrize("method", ["session/request_permission", "terminal/create", "terminal/release"])
 def test_an_answer_to_a_request_with_a_meaning_is_decided_on(method: str) -> None:
     talk = talking()
     talk.agent.say(request(5, method, {"sessionId": "s"}))
-    assert not talk.core.fast_path.admit_simple_lines(line(result(5, {})), Peer.CLIENT)
-    assert talk.core.fast_path.admit_simple_lines(line(result(6, {})), Peer.CLIENT)
+    assert not talk.core.fast_path.try_admit_simple_lines(line(result(5, {})), Peer.CLIENT)
+    assert talk.core.fast_path.try_admit_simple_lines(line(result(6, {})), Peer.CLIENT)
     talk.client.say(result(5, {}))
-    assert talk.core.fast_path.admit_simple_lines(line(result(5, {})), Peer.CLIENT)
+    assert talk.core.fast_path.try_admit_simple_lines(line(result(5, {})), Peer.CLIENT)
 
 
 def test_agent_requests_without_a_meaning_here_pass_while_no_load_is_under_way() -> None:
     talk = talking()
     asks = request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"})
-    assert talk.core.fast_path.admit_simple_lines(line(asks, request(6, "_agent/question")), Peer.AGENT)
+    assert talk.core.fast_path.try_admit_simple_lines(line(asks, request(6, "_agent/question")), Peer.AGENT)
     talk.client.say(load(7, "s"))
-    assert not talk.core.fast_path.admit_simple_lines(line(asks), Peer.AGENT)
+    assert not talk.core.fast_path.try_admit_simple_lines(line(asks), Peer.AGENT)
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_agent_requests_without_a_meaning_here_pass_while_no_load_is_under_way()
 )
 def test_other_agent_lines_are_decided_on(said: Said) -> None:
     core = talking().core
-    assert not core.fast_path.admit_simple_lines(line(said), Peer.AGENT)
-    assert not core.fast_path.admit_simple_lines(line(request(6, "_agent/question"), said), Peer.AGENT)
+    assert not core.fast_path.try_admit_simple_lines(line(said), Peer.AGENT)
+    assert not core.fast_path.try_admit_simple_lines(line(request(6, "_agent/question"), said), Peer.AGENT)
 
 
 ASKED_AND_ANSWERED = [
@@ -284,13 +284,13 @@ def test_a_request_that_is_only_remembered_and_its_answer_pass_one_by_one(asks: 
     talk = talking()
     ask, reply = (talk.client, talk.agent) if asks is Peer.CLIENT else (talk.agent, talk.client)
     other = chunk("s", "hello") if asks is Peer.AGENT else prompt(7, "s")
-    assert not talk.core.fast_path.admit_simple_lines(line(said, other), asks)
-    assert copy.deepcopy(talk.core).fast_path.admit_simple_lines(line(said), asks)
+    assert not talk.core.fast_path.try_admit_simple_lines(line(said, other), asks)
+    assert copy.deepcopy(talk.core).fast_path.try_admit_simple_lines(line(said), asks)
     ask.say(said)
-    assert not talk.core.fast_path.admit_simple_lines(line(answer, answer), asks.other)
-    assert copy.deepcopy(talk.core).fast_path.admit_simple_lines(line(answer), asks.other)
+    assert not talk.core.fast_path.try_admit_simple_lines(line(answer, answer), asks.other)
+    assert copy.deepcopy(talk.core).fast_path.try_admit_simple_lines(line(answer), asks.other)
     reply.say(answer)
-    assert talk.core.fast_path.admit_simple_lines(line(answer), asks.other) == (asks is Peer.AGENT)
+    assert talk.core.fast_path.try_admit_simple_lines(line(answer), asks.other) == (asks is Peer.AGENT)
 
 
 def test_an_open_request_that_passed_without_a_decision_is_answered_when_the_agent_ends() -> None:

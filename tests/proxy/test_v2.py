@@ -136,10 +136,10 @@ def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
 def test_updates_pass_unread_except_for_the_state() -> None:
     second = talk().open("s")
     second.agent.say(agent_chunk("a"))
-    assert second.core.fast_path.admit_updates(line(agent_chunk("b"), agent_chunk("c"))) == "s"
+    assert second.core.fast_path.try_admit_updates(line(agent_chunk("b"), agent_chunk("c"))) == "s"
     for said in (state("idle"), state("running")):
-        assert second.core.fast_path.admit_updates(line(agent_chunk("b"), said)) is None
-        assert second.core.fast_path.admit_updates(line(said)) is None
+        assert second.core.fast_path.try_admit_updates(line(agent_chunk("b"), said)) is None
+        assert second.core.fast_path.try_admit_updates(line(said)) is None
     assert second.agent.say(agent_chunk("b"), state("running"), agent_chunk("c")).to_client == line(
         agent_chunk("b"), state("running"), agent_chunk("c")
     )
@@ -154,9 +154,9 @@ def test_a_first_prompt_after_a_load_is_forgotten_once_the_agent_accepts_it() ->
     second.agent.say(result("load", {}))
     second.end_past("load")
     second.client.say(prompt(1, "s"))
-    assert second.core.fast_path.admit_updates(line(agent_chunk("a"))) is None, "it may be sent again"
+    assert second.core.fast_path.try_admit_updates(line(agent_chunk("a"))) is None, "it may be sent again"
     second.agent.say(ACCEPTED)
-    assert second.core.fast_path.admit_updates(line(agent_chunk("a"))) == "s"
+    assert second.core.fast_path.try_admit_updates(line(agent_chunk("a"))) == "s"
 
 
 def test_a_delete_is_served() -> None:

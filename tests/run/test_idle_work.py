@@ -142,12 +142,10 @@ class Idle:
         self._made: list[IdleWork] = []
         self._before = set(threading.enumerate())
 
-    def __call__(
-        self, root: Path, seconds: float = SOON, is_showing_past: Callable[[], bool] = lambda: False
-    ) -> IdleWork:
+    def __call__(self, root: Path, seconds: float = SOON, has_loads: Callable[[], bool] = lambda: False) -> IdleWork:
         def asks() -> bool:
             self.asked.release()
-            return is_showing_past()
+            return has_loads()
 
         made = IdleWork(root, seconds, asks, self.warnings.put)
         self._made.append(made)

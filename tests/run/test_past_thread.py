@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ChooseAndShowPast
-from acp_proxy.proxy.events import PastReady
+from acp_proxy.proxy.events import PastChosen
 from acp_proxy.run.opened_transcript import OpenedTranscript, ShowOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.run.past_thread import PastThread
@@ -44,14 +44,14 @@ def make_thread(
     path: Path,
     mode: Mode,
     writes: int,
-    ended: list[PastReady],
+    ended: list[PastChosen],
     warnings: list[str],
     *,
     must_compare_first: bool = False,
 ) -> PastThread:
     to_client = Output(writes, lambda: None)
 
-    def end(what: PastReady) -> bool:
+    def end(what: PastChosen) -> bool:
         ended.append(what)
         return not (what.comparison_was_skipped and must_compare_first)
 
@@ -68,7 +68,7 @@ def make_thread(
 
 def show(
     path: Path, lines: list[bytes], mode: Mode, wanted: ChooseAndShowPast = WANTED, *, must_compare_first: bool = False
-) -> tuple[list[bytes], PastReady]:
+) -> tuple[list[bytes], PastChosen]:
     path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(lines))
     reads, writes = os.pipe()
     heard: list[bytes] = []
@@ -80,7 +80,7 @@ def show(
     listening = threading.Thread(target=listen, daemon=True)
     listening.start()
     warnings: list[str] = []
-    ended: list[PastReady] = []
+    ended: list[PastChosen] = []
     thread = make_thread(path, mode, writes, ended, warnings, must_compare_first=must_compare_first)
     thread.start(wanted)
     thread.join()
@@ -156,7 +156,7 @@ def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Pat
 
 def test_a_comparison_that_is_given_up_is_not_taken_for_an_agent_that_replayed_nothing(path: Path) -> None:
     path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(ANSWER))
-    ended: list[PastReady] = []
+    ended: list[PastChosen] = []
     _, writes = os.pipe()
     thread = make_thread(path, "full", writes, ended, [])
     thread.stop()  # as if the client cancelled in the middle

@@ -93,14 +93,14 @@ class Buggy(Connection):
 def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_decided_on(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admit_simple_lines = FastPath.admit_simple_lines
+    try_admit_simple_lines = FastPath.try_admit_simple_lines
 
     def stumbles(self: FastPath, data: bytes, peer: Peer) -> bool:
         if b"stumble" in data:
             raise ValueError("stumbled")
-        return admit_simple_lines(self, data, peer)
+        return try_admit_simple_lines(self, data, peer)
 
-    monkeypatch.setattr(FastPath, "admit_simple_lines", stumbles)
+    monkeypatch.setattr(FastPath, "try_admit_simple_lines", stumbles)
     talk.turn("stumble")
     assert talk.transcript_items() == ["opened", "stumble"]
     assert len(talk.warnings) == 1
@@ -109,14 +109,14 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
 def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admit_updates = FastPath.admit_updates
+    try_admit_updates = FastPath.try_admit_updates
 
     def stumbles(self: FastPath, data: bytes) -> str | None:
         if b"stumble" in data:
             raise ValueError("stumbled")
-        return admit_updates(self, data)
+        return try_admit_updates(self, data)
 
-    monkeypatch.setattr(FastPath, "admit_updates", stumbles)
+    monkeypatch.setattr(FastPath, "try_admit_updates", stumbles)
     for text in ("stumble", "afterwards"):
         talk.agent.say(chunk(text))
         talk.editor.hear(**chunk(text))

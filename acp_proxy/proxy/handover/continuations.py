@@ -11,7 +11,7 @@ from acp_proxy.protocol.jsonrpc import Peer, Response
 from acp_proxy.proxy import aliases, own_messages
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER
 from acp_proxy.proxy.effects import AddAlias, Effect, Forward
-from acp_proxy.proxy.events import PastReady
+from acp_proxy.proxy.events import PastChosen
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_states import HOLDING_UNTIL_AGENT_ANSWERS, UNWANTED_STATES, LoadEvent
@@ -104,18 +104,18 @@ class Continuations:
         answer = handover_lines.encode_answer(id, message.result)
         return NewSessionOutcome(LoadEvent.AGREED, answer, self.make_alias_effects(load.session_id, opened_id))
 
-    def keep_handover_record(self, load: Load, past_ready: PastReady) -> None:
+    def keep_handover_record(self, load: Load, past_chosen: PastChosen) -> None:
         """Keep the record that the next prompt carries."""
         if self._session_tracker.sessions.is_deleted(load.session_id):
             return
-        if load.agent_must_catch_up and past_ready.handover_record:
+        if load.agent_must_catch_up and past_chosen.handover_record:
             self._aliases.require_parsing(load.session_id)  # from now on, its lines are looked at one by one
             self._handovers.begin_catching_up(load.session_id)
-        if load.retried_id is not None and not load.opens_new_session and past_ready.handover_record:
+        if load.retried_id is not None and not load.opens_new_session and past_chosen.handover_record:
             self._handovers.begin_handover(load.session_id, load.retried_id)
-        if load.opens_new_session or past_ready.handover_record:
+        if load.opens_new_session or past_chosen.handover_record:
             self._handovers.keep_handover_record(
-                load.session_id, past_ready.handover_record, past_ready.attached_blocks
+                load.session_id, past_chosen.handover_record, past_chosen.attached_blocks
             )
 
     def resend_prompt(self, load: Load) -> list[Effect]:

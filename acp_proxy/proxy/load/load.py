@@ -99,7 +99,7 @@ class Load:
         """What of the agent's lines is kept."""
         self.planned_decision = plan.apply_rule(plan.rule) if plan.rule is not None else None
         """What ``choose_past`` is to return, whatever was compared; None: it finds a rule. From the plan, or from
-        ``OPEN_NEW_SESSION``."""
+        ``LoadMachine._open_new_session``."""
         self.decision = self.planned_decision if plan.passes_at_once else None
         """Whose past the client sees, and why; None: not decided yet. In the order of time, so a later one
         overrides an earlier one:
@@ -107,7 +107,7 @@ class Load:
         1. ``PASSES``, from the beginning or by ``START_PASSING``. Nothing is chosen then.
         2. What is planned, by ``DECIDE_AS_PLANNED`` (``DROPPING_REPLAY``).
         3. ``NOT_RECORDED``, by ``CHOOSE_AND_SHOW_PAST``, if there is no transcript. Nothing is chosen then.
-        4. What ``choose_past`` has returned, by ``LoadMachine.handle_past_ready``: what is planned, or else what it
+        4. What ``choose_past`` has returned, by ``LoadMachine.handle_past_chosen``: what is planned, or else what it
            finds. If no thread can start to read a transcript that is planned, that is ``UNREADABLE``
            (``LoadPerformer.give_up_past``).
 
@@ -147,10 +147,10 @@ class Load:
         """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
         the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
 
-        Before a decision, only a client that may not see the past has it hidden. What is planned hides nothing yet:
+        Before a decision, only a client that does not want the past has it hidden. What is planned hides nothing yet:
         if the replay passes after all, it must not lack a part."""
         if self.decision is None:
-            return not self.plan.client_may_see_past
+            return not self.plan.client_wants_past
         return self.decision.hides_replay
 
     @property

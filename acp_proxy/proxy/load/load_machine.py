@@ -27,7 +27,7 @@ from acp_proxy.proxy.effects import (
     StopShowingPast,
     Warn,
 )
-from acp_proxy.proxy.events import PastReady, UnsettledCompared
+from acp_proxy.proxy.events import PastChosen, UnsettledCompared
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
@@ -85,7 +85,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
-                # For a client that may not see the past, that is ``WhosePast.NOTHING``: what comes is hidden.
+                # For a client that does not want the past, that is ``WhosePast.NOTHING``: what comes is hidden.
                 load.decision = load.plan.apply_rule(Rule.PASSES)
                 # What is sent is kept all the same, to compare it later.
                 return send_lines(load.lines.possible_replay.lines if not load.hides_replay_now else [])
@@ -141,7 +141,8 @@ class LoadMachine:
     # --- requests to open a session
 
     def begin_with_agent(self, load: Load) -> list[Effect]:
-        """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
+        """Follow a load for which the agent is asked now: by the request for a new session that this returns, or else
+        by ``LoadStarter``."""
         self.loads.add(load)
         if load.refused_prompt is not None:
             _add_unechoed(load, load.refused_prompt[0])
@@ -287,14 +288,14 @@ class LoadMachine:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
             load.decision = load.plan.apply_rule(Rule.NOT_RECORDED)
-            # A client that may not see the past must not get the rest of a replay either: what comes late is compared
+            # A client that does not want the past must not get the rest of a replay either: what comes late is compared
             # with the transcript that begins now.
-            load.can_compare = not load.plan.client_may_see_past
+            load.can_compare = not load.plan.client_wants_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [
                 *([] if load.lines.possible_replay else [warning]),
-                *self._apply_event(load, LoadEvent.PAST_READY),
+                *self._apply_event(load, LoadEvent.PAST_CHOSEN),
             ]
         refused_prompt = load.refused_prompt[0] if load.refused_prompt is not None else None
         gives_handover_record = load.opens_new_session or load.agent_must_catch_up or load.retried_id is not None
@@ -315,30 +316,32 @@ class LoadMachine:
             )
         ]
 
-    def handle_past_ready(self, past_ready: PastReady) -> list[Effect]:
+    def handle_past_chosen(self, past_chosen: PastChosen) -> list[Effect]:
         """``run/`` has compared, and sent the transcript if that is shown."""
-        load = self.loads.find_pending(past_ready.request_id)
+        load = self.loads.find_pending(past_chosen.request_id)
         if load is None or load.phase is not LoadPhase.SHOWING_PAST:  # cancelled, or the id came again
             for cancelled in self.loads.list_opened():
-                if cancelled.request.id == past_ready.request_id:
-                    self._continuations.keep_handover_record(cancelled, past_ready)
+                if cancelled.request.id == past_chosen.request_id:
+                    self._continuations.keep_handover_record(cancelled, past_chosen)
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
         is_cancelled = load.state is LoadState.CANCELLING_WHILE_SHOWING
-        load.decision = past_ready.decision if not is_cancelled else load.plan.apply_rule(Rule.CANCELLED)
-        if past_ready.comparison is not None and not load.opens_new_session:
+        load.decision = past_chosen.decision if not is_cancelled else load.plan.apply_rule(Rule.CANCELLED)
+        if past_chosen.comparison is not None and not load.opens_new_session:
             # If something was compared before, a turn has begun, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck
-            self._keep_comparison(load, past_ready.comparison, past_ready.transcript_size, needs_recheck=needs_recheck)
-        self._continuations.keep_handover_record(load, past_ready)
-        load.latest_state_lines = past_ready.latest_state_lines
-        return self._apply_event(load, LoadEvent.PAST_READY)
+            self._keep_comparison(
+                load, past_chosen.comparison, past_chosen.transcript_size, needs_recheck=needs_recheck
+            )
+        self._continuations.keep_handover_record(load, past_chosen)
+        load.latest_state_lines = past_chosen.latest_state_lines
+        return self._apply_event(load, LoadEvent.PAST_CHOSEN)
 
     def _finish_past_and_answer(self, load: Load) -> list[Effect]:
         """Send the agent's replay, or the tail that follows the transcript, then the answer and the states."""
         lines: list[bytes] = []
-        assert load.decision is not None  # whoever brings ``PAST_READY`` has set it
+        assert load.decision is not None  # whoever brings ``PAST_CHOSEN`` has set it
         if load.decision.whose_past is WhosePast.AGENT:
             lines = load.lines.possible_replay.lines
         elif load.decision.whose_past is WhosePast.TRANSCRIPT and load.compared_replay is not None:
@@ -388,7 +391,7 @@ class LoadMachine:
         late_updates = LateUpdates(
             comparison,
             hides_replay=load.hides_replay_now,
-            client_may_see_past=load.plan.client_may_see_past,
+            client_wants_past=load.plan.client_wants_past,
             is_handed_over=load.is_handed_over,
             turn_may_run_elsewhere=load.turn_may_run_elsewhere,
         )

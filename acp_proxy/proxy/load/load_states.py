@@ -59,7 +59,7 @@ class LoadState(enum.Enum):
     DROPPING_REPLAY = (
         "as before, but its replay is too large, and not for the client: it is dropped whenever too much is held"
     )
-    PASSING = "the agent was asked; what it sends goes to a client that may see the past, and is compared later"
+    PASSING = "the agent was asked; what it sends goes to a client that wants the past, and is compared later"
     PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
     PASSING_ABANDONED = "cancelled; the agent has answered a later request, so nothing is expected for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
@@ -78,7 +78,7 @@ class LoadState(enum.Enum):
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
     IN_FIRST_TURN = "the first turn of the client after the load; everything is new except a replay that still runs"
 
-    OVER = "what was new is recorded, and nothing that comes belongs to it"
+    OVER = "nothing that comes belongs to it"
 
 
 class LoadEvent(enum.Enum):
@@ -93,7 +93,7 @@ class LoadEvent(enum.Enum):
     """
 
     # ``LoadMachine.handle_agents_answer`` or, except ``SESSION_UNKNOWN``, ``LoadMachine.handle_new_session_answer``;
-    # ``REFUSED`` also ``OPEN_NEW_SESSION``
+    # ``REFUSED`` also ``LoadMachine._open_new_session``
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error, or no session was opened that somebody wants"
     SESSION_UNKNOWN = "the agent does not know the session, which can continue in a new one"
@@ -106,8 +106,8 @@ class LoadEvent(enum.Enum):
     CANCEL_REQUESTED = "the client has cancelled its request"
     # ``LoadMachine.handle_output_reserved``
     OUTPUT_RESERVED = "the client's output is reserved"
-    # ``LoadMachine.handle_past_ready``, or ``CHOOSE_AND_SHOW_PAST`` without a transcript
-    PAST_READY = "it is decided whose past is shown, and the transcript was sent if it is that"
+    # ``LoadMachine.handle_past_chosen``, or ``CHOOSE_AND_SHOW_PAST`` without a transcript
+    PAST_CHOSEN = "it is decided whose past is shown, and the transcript was sent if it is that"
     # ``LoadMachine.handle_prompt``, and ``LoadMachine._apply_postponed_events`` if the prompt came before the client's
     # answer
     PROMPTED = "the client has sent a prompt"
@@ -125,7 +125,7 @@ class LoadEvent(enum.Enum):
 class Action(enum.Enum):
     """What a transition does. Three actions may bring the next event of their load themselves, so they come last:
 
-    - ``CHOOSE_AND_SHOW_PAST`` brings ``PAST_READY``, if there is no transcript.
+    - ``CHOOSE_AND_SHOW_PAST`` brings ``PAST_CHOSEN``, if there is no transcript.
     - ``OPEN_NEW_SESSION`` brings ``REFUSED``, if no session can be asked for.
     - ``AWAIT_PROMPT_OR_END`` brings what has happened before: ``MUST_END``, ``DROPPED``, ``PROMPTED`` or
       ``AGENT_ENDED``. It also ends other opened loads, if there are too many, or if they are of the same session.
@@ -142,9 +142,7 @@ class Action(enum.Enum):
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP_SHOWING_PAST = "have ``run/`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
-    START_PASSING = (
-        "decide by ``PASSES``, and send what is held to a client that may see the past; it is compared later"
-    )
+    START_PASSING = "decide by ``PASSES``, and send what is held to a client that wants the past; it is compared later"
     DECIDE_AS_PLANNED = "decide as planned, before the agent has answered"
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
@@ -277,7 +275,8 @@ STATES: dict[LoadState, StateDefinition] = {
         transitions={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
             LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_WAITING_FOR_ANSWER)),
-            # The agent's thread has the output now, so the client's answer need not wait for it.
+            # The agent's own thread decides this, and has written all older lines, so the client's answer need not
+            # wait for the output.
             LoadEvent.AGREED: (
                 LoadState.BEFORE_PROMPT,
                 (Action.RECORD_OPENED, *_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END),
@@ -302,7 +301,7 @@ STATES: dict[LoadState, StateDefinition] = {
         transitions={
             # ``AWAIT_PROMPT_OR_END`` brings a prompt that has come meanwhile, and ends the load if the agent was not
             # asked.
-            LoadEvent.PAST_READY: (
+            LoadEvent.PAST_CHOSEN: (
                 LoadState.BEFORE_PROMPT,
                 (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.AWAIT_PROMPT_OR_END),
             ),
@@ -319,7 +318,7 @@ STATES: dict[LoadState, StateDefinition] = {
         transitions={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
             LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
-            LoadEvent.PAST_READY: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
+            LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
         },
     ),
     LoadState.BEFORE_PROMPT: StateDefinition(

@@ -299,7 +299,7 @@ def test_ids_are_rewritten_both_ways() -> None:
 
 def test_client_lines_are_decided_on_after_a_handover() -> None:
     talk = hand_over()
-    assert not talk.core.fast_path.admit_simple_lines(
+    assert not talk.core.fast_path.try_admit_simple_lines(
         line(notification("_editor/focus", {"sessionId": "s"})), Peer.CLIENT
     )
 
@@ -1025,6 +1025,6 @@ def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
     talk.agent.say(result(2, {}))
     talk.end_past(2)
     talk.client.say(prompt(3, "s"))
-    assert talk.core.fast_path.admit_updates(line(chunk("s", "a"))) is None
+    assert talk.core.fast_path.try_admit_updates(line(chunk("s", "a"))) is None
     talk.agent.say(prompt_answer(3))
-    assert talk.core.fast_path.admit_updates(line(chunk("s", "a"))) == "s"
+    assert talk.core.fast_path.try_admit_updates(line(chunk("s", "a"))) == "s"

@@ -61,14 +61,14 @@ that id waited for.
 """
 SETTLING = {LoadEvent.MUST_END, LoadEvent.DROPPED, LoadEvent.AGENT_ENDED}
 CANNOT = {
-    **{state: {LoadEvent.PAST_READY, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
+    **{state: {LoadEvent.PAST_CHOSEN, LoadEvent.MUST_END, LoadEvent.DROPPED} for state in AWAITING},
     LoadState.CHOOSING_PAST: {*TOO_MUCH, *SETTLING},
     LoadState.CANCELLING_WHILE_SHOWING: {*TOO_MUCH, *SETTLING},
 }
 """Events that cannot happen: no past is shown before the agent agrees, nothing to settle before the client's answer.
 The end of the agent does not stop showing it."""
 OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.SESSION_UNKNOWN}
-OPEN_ONLY = {*TOO_MUCH, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PAST_READY}
+OPEN_ONLY = {*TOO_MUCH, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PAST_CHOSEN}
 """Events that happen only to a request that is not answered yet."""
 
 

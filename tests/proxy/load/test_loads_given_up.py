@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
 from acp_proxy.proxy.effects import BeginTurn, ChooseAndShowPast, EndTurn, ReserveOutput, StopShowingPast
-from acp_proxy.proxy.events import PastReady
+from acp_proxy.proxy.events import PastChosen
 from tests.conversation import (
     Said,
     SimulatedSession,
@@ -140,7 +140,7 @@ def test_the_past_shown_for_a_cancelled_load_does_not_answer_a_new_one_with_the_
     talk.client.say(cancel(1))
     talk.client.say(load(1, "s"))
     assert (
-        talk.core.handle(PastReady(ONE, Decision(WhosePast.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
+        talk.core.handle(PastChosen(ONE, Decision(WhosePast.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
         == []
     )
     assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE)]
