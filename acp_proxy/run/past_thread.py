@@ -38,7 +38,7 @@ from acp_proxy.transcript.turn_order import order_turns
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.transcript_replay.handover_record import HandoverRecord
 from acp_proxy.transcript_replay.replayer import FOLDED_PAGE, Replayer
-from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer, count_handovers
+from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer
 from acp_proxy.transcript_replay.v2_fold import V2Fold
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
@@ -194,10 +194,11 @@ class PastThread:
 
     def _show_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript to the client. Returns whether all of it was read."""
-        if isinstance(replayer, V2ClientReplayer) and self._effect.is_handed_over:
-            handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
+        if self._effect.is_handed_over:
             catches_up = self._effect.only_what_agent_lacks  # in the session that the agent has: ids stay as they are
-            replayer.total_handovers = handover_count + (self._effect.makes_handover_record and not catches_up)
+            replayer.new_session_count = self._reader.agent_session.new_session_count + (
+                self._effect.makes_handover_record and not catches_up
+            )
         lines = self._read_lines()
         if self._reader.size > WIDE_PIPE_BYTES:
             self._client_output.widen()

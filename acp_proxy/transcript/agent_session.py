@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from acp_proxy.protocol import acp
-from acp_proxy.transcript.file_format import Header, NoteType
+from acp_proxy.transcript.file_format import Header, NoteType, begins_new_session
 
 _PROMPT = b"session/prompt"
 """What every prompt contains."""
@@ -23,6 +23,8 @@ class AgentSession:
 
     def __init__(self, header: Header | None) -> None:
         self.was_handed_over = False
+        self.new_session_count = 0
+        """How many new sessions the agent has opened to continue it, on any machine."""
         self._header = header
         self._remote_parts = header.remote_parts if header is not None else []
         self._id_note: Mapping[str, object] | None = None
@@ -33,7 +35,9 @@ class AgentSession:
         """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
     def add(self, note: Mapping[str, object], offset: int) -> None:
-        """Add the next note of ``AGENT_NOTES``, at this offset. One recorded on another machine counts for nothing."""
+        """Add the next note of ``AGENT_NOTES``, at this offset. One recorded on another machine counts for nothing
+        else but ``new_session_count``."""
+        self.new_session_count += begins_new_session(note)
         if self._remote_parts and self.is_remote(offset):
             return
         kind = note.get("type")

@@ -166,6 +166,11 @@ class Entry(Struct, frozen=True):
         return self.run, jsonrpc.dump(acp.member(self.value, "id"))
 
 
+def begins_new_session(note: Mapping[str, object] | None) -> bool:
+    """Whether a note says that the agent opened a new session in place of the one that it does not have."""
+    return note is not None and note.get("type") == NoteType.OPENED and note.get(ANEW) is True
+
+
 def encode_header(header: Header) -> bytes:
     """The header's line."""
     members = {

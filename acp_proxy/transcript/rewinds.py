@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
-from acp_proxy.transcript.file_format import ANEW, Entry, NoteType
+from acp_proxy.transcript.file_format import Entry, NoteType, begins_new_session
 
 REWIND_BYTES = (f'{acp.REWIND}"'.encode(), f'"{update_kinds.HISTORY_TRUNCATED}"'.encode())
 """Every line about a rewind contains one of these, of which the first is in both requests. Other lines may, too."""
@@ -278,7 +278,7 @@ class _AgentSessions:
         """Add the next entry, and the offsets of its line."""
         note = entry.note or {}
         session = self._by_run.get(entry.run, self._latest)
-        if note.get("type") == NoteType.OPENED and note.get(ANEW) is True:
+        if begins_new_session(note):
             self._count += 1
             session = self._count
         elif note.get("type") == NoteType.OPENED and session != self._latest:  # the agent may have refused that one

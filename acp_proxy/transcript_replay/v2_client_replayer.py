@@ -8,15 +8,15 @@ After a handover, the ids from before it are changed, since the agent's new sess
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, update_kinds
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
-from acp_proxy.transcript.file_format import ACP_V1, Entry, NoteType
+from acp_proxy.transcript.file_format import ACP_V1, Entry
 from acp_proxy.transcript_replay import raw_members
 from acp_proxy.transcript_replay.raw_members import Members
-from acp_proxy.transcript_replay.replayer import Replayer
+from acp_proxy.transcript_replay.replayer import Replayer, make_id_prefix
 from acp_proxy.transcript_replay.v2_fold import V2Fold
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
@@ -34,19 +34,19 @@ class V2ClientReplayer:
         self._v2_replayer = v2_replayer
         self._v1_as_v2 = V1ToV2Converter(session_id)
         self._is_v1 = False
-        self._handovers_so_far = 0
-        self.total_handovers = 0
-        """How many handovers the session has had, this one included."""
+        self.new_session_count = 0
+        """As for ``Replayer``."""
+        self._new_sessions_so_far = 0
 
     def add(self, line_number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``line_number``: its line in the transcript."""
         lines: list[bytes] = []
         is_v1 = entry.protocol_version == ACP_V1 if entry.peer is not None else self._is_v1
-        begins_anew = _is_handover(entry)
+        begins_anew = file_format.begins_new_session(entry.note)
         if is_v1 != self._is_v1 or begins_anew:
             lines = self._end(entry.run if begins_anew else None)
             self._is_v1 = is_v1
-            self._handovers_so_far += begins_anew
+            self._new_sessions_so_far += begins_anew
         if is_v1:
             return lines + self._adapt_lines(self._v1_replayer.add(line_number, entry))
         if acp.text(entry.value, "method") == acp.PROMPT:
@@ -85,19 +85,9 @@ class V2ClientReplayer:
 
     def _adapt_lines(self, lines: list[bytes]) -> list[bytes]:
         lines = self._v1_as_v2.convert(lines) if self._is_v1 else lines
-        if self._handovers_so_far >= self.total_handovers:
+        if self._new_sessions_so_far >= self.new_session_count:
             return lines
-        return prefix_ids(lines, f"acp-proxy-{self._handovers_so_far}-")
-
-
-def count_handovers(entries: Iterable[Entry | None]) -> int:
-    """How many handovers these entries have begun."""
-    return sum(1 for entry in entries if entry is not None and _is_handover(entry))
-
-
-def _is_handover(entry: Entry) -> bool:
-    note = entry.note or {}
-    return note.get("type") == NoteType.OPENED and note.get(file_format.ANEW) is True
+        return prefix_ids(lines, make_id_prefix(self._new_sessions_so_far))
 
 
 # --- Restates the lines of a replay in version 1 in the forms of version 2. ``protocol/v2_updates`` does the reverse.

@@ -50,6 +50,9 @@ def make_thread(
     must_compare_first: bool = False,
 ) -> PastThread:
     to_client = Output(writes, lambda: None)
+    reader = TranscriptReader(path)
+    while reader.search():  # as the look-up does
+        pass
 
     def end(what: PastChosen) -> bool:
         ended.append(what)
@@ -57,7 +60,7 @@ def make_thread(
 
     return PastThread(
         transcript_lines.SESSION,
-        OpenedTranscript(transcript_lines.SESSION, TranscriptReader(path), title=None),
+        OpenedTranscript(transcript_lines.SESSION, reader, title=None),
         ShowOptions(mode, TOOL_LIMIT),
         to_client,
         end,
@@ -238,6 +241,35 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
     _, ended = show(path, ours, "compact", replace(WANTED, sends_title=titles))
     updates = [json.loads(state)["params"]["update"] for state in ended.latest_state_lines]
     assert [update["title"] for update in updates if "title" in update] == told
+
+
+@pytest.mark.parametrize(
+    ("is_handed_over", "makes_handover_record", "ids"),
+    [
+        (True, False, ["acp-proxy-0-call_1", "acp-proxy-1-call_1", "call_1"]),
+        (True, True, ["acp-proxy-0-call_1", "acp-proxy-1-call_1", "acp-proxy-2-call_1"]),
+        (False, False, ["call_1"]),
+    ],
+)
+@pytest.mark.parametrize("mode", ["full", "compact"])
+def test_calls_from_before_a_handover_do_not_take_the_place_of_later_ones(
+    path: Path, mode: Mode, ids: list[str], *, is_handed_over: bool, makes_handover_record: bool
+) -> None:
+    call = transcript_lines.update("tool_call", toolCallId="call_1", title="T", status="pending")
+    ended = transcript_lines.update("tool_call_update", toolCallId="call_1", status="completed")
+    turn = [transcript_lines.prompt_line("q"), call, ended, transcript_lines.answer()]
+    handover = transcript_lines.note(file_format.NoteType.OPENED, method="session/load", anew=True)
+    wanted = replace(
+        WANTED,
+        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+        is_handed_over=is_handed_over,
+        makes_handover_record=makes_handover_record,
+    )
+    heard, _ = show(path, [*turn, handover, *turn, handover, *turn], mode, wanted)
+    updates = [json.loads(line)["params"]["update"] for line in heard]
+    calls = [update for update in updates if "toolCallId" in update]
+    assert list(dict.fromkeys(update["toolCallId"] for update in calls)) == ids
+    assert all(calls[index]["status"] == "completed" for index in (-1, len(calls) // len(ids) - 1))
 
 
 @pytest.mark.parametrize("rule", [Rule.HANDED_OVER, Rule.ASKED_FOR])

@@ -56,6 +56,11 @@ def test_ids_count_only_where_they_were_given_here(
     assert (found.alias, found.is_behind) == (alias, is_behind)
 
 
+def test_new_sessions_count_wherever_the_agent_has_opened_them() -> None:
+    anew = transcript_lines.note("opened", method="session/load", anew=True)
+    assert agents((HERE, TURN + OPENED + anew + TURN), (THERE, TURN + anew + TURN)).new_session_count == 2
+
+
 def test_the_agent_has_nothing_of_a_session_that_came_from_another_machine_until_it_is_handed_over() -> None:
     came = agents((THERE, TURN + THEIRS), session=proxy_ids.make_remote_id(transcript_lines.UID))
     continued = agents((THERE, TURN), (HERE, MINE))

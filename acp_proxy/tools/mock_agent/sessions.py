@@ -15,7 +15,7 @@ from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.v2_entries import V2AsV1
 from acp_proxy.transcript_replay.replayer import Replayer
-from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer, count_handovers
+from acp_proxy.transcript_replay.v2_client_replayer import V2ClientReplayer
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
 RUN = "mock00"
@@ -70,7 +70,7 @@ class PlayedSession:
         other_ids = frozenset(self.header.forked_from)
         v1_replayer = Replayer(self.id, run_id=RUN, other_ids=other_ids, client_update_kinds=update_kinds.OPTIONAL)
         replayer = V2ClientReplayer(self.id, v1_replayer, V2Replayer(self.id, other_ids=other_ids))
-        replayer.total_handovers = count_handovers(self.entries)
+        replayer.new_session_count = sum(file_format.begins_new_session(entry.note) for entry in self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]
         idle = versions.V2.encode_work_state(self.id, is_busy=False) or b""
         return [*lines, *replayer.end(), idle], self._encode_title()
