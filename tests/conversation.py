@@ -511,7 +511,7 @@ class CoreConversation:
         if compared is not None:
             compared.end_message()
         decision = wanted.planned_decision or choose_past(compared)
-        decision = apply_rule(rule, client_wants_past=True) if rule is not None else decision
+        decision = apply_rule(rule, shows_past=True) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, comparison_was_skipped=True, transcript_size=size
@@ -700,7 +700,7 @@ class CoreConversation:
             found = SessionLookedUp(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
             found = replace(found, is_handed_over=stored.moved or stored.behind, agent_is_behind=stored.behind)
-            return replace(found, is_open_elsewhere=stored.open)
+            return replace(found, is_in_use_elsewhere=stored.open)
         return SessionLookedUp(id, is_deleted=stored.deleted, errno_name=stored.trouble)
 
 

@@ -27,26 +27,26 @@ class LateUpdates:
         comparison: Comparison,
         *,
         hides_replay: bool,
-        client_wants_past: bool = True,
+        shows_past: bool = True,
         is_handed_over: bool = False,
         turn_may_run_elsewhere: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer. With ``hides_replay`` and
-        ``client_wants_past``, this ends its last message.
+        ``shows_past``, this ends its last message.
 
         ``hides_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``client_wants_past``: as for ``LoadPlan``. ``is_handed_over``: the agent's session began with a
+        ``shows_past``: as for ``LoadPlan``. ``is_handed_over``: the agent's session began with a
         handover, so it lacks turns of the transcript. ``turn_may_run_elsewhere``: as for ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._hides_replay = hides_replay
-        self._client_wants_past = client_wants_past
+        self._shows_past = shows_past
         self._is_handed_over = is_handed_over
         self._turn_may_run_elsewhere = turn_may_run_elsewhere
         self._waiting_updates: list[SentUpdate] = []
         self._size = 0
-        if hides_replay and client_wants_past:
+        if hides_replay and shows_past:
             # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
             comparison.end_message()
@@ -67,10 +67,10 @@ class LateUpdates:
         return self._hide_unwanted_past(self._sort_rest())
 
     def _hide_unwanted_past(self, lines: list[bytes]) -> list[bytes]:
-        """The lines that the client gets: none from the first user message on if it does not want the past. A resume
+        """The lines that the client gets: none from the first user message on if its load shows no past. A resume
         replays nothing, and no prompt is open, so nobody typed that message here: it is history, and what follows it
         too, until all of the transcript has come."""
-        if self._client_wants_past or not self._is_replay:
+        if self._shows_past or not self._is_replay:
             return lines
         return (
             lines if self._comparison.has_sent_whole_past(turn_may_run_elsewhere=self._turn_may_run_elsewhere) else []
@@ -110,7 +110,7 @@ class LateUpdates:
         if not is_known or not self._client_saw_past:
             return self._take_waiting()
         self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-        has_new_end = self._comparison.tail.completes_turn and self._client_wants_past
+        has_new_end = self._comparison.tail.completes_turn and self._shows_past
         return [self._choose_line(sent_update)] if has_new_end else []
 
     def _sort_words(self, message: SentMessage) -> list[bytes]:

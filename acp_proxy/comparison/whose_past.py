@@ -30,28 +30,23 @@ class WhosePast(enum.Enum):
 
 
 class Rule(enum.Enum):
-    """Why the agent's replay or the transcript is shown: its number in transcripts, whose past it chooses for a
-    client that wants the past, and the reason in words. They are found in three ways: in ``proxy/load`` by a plan,
-    there when something happens, or by ``choose_past``.
+    """Why the agent's replay or the transcript is shown: its number in transcripts, whose past that is if the load
+    shows any, and the reason in words. The comments say who finds it.
 
     From ``UNREADABLE`` on, the rows are in the order in which ``choose_past`` and ``_find_rule_by_comparison`` ask: the
     first that fits holds. The numbers are frozen: transcripts have them, and older versions read those; 0 and 4 stand
     for two rules each. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    # Found by a plan or by an event, such as that what was sent cannot be taken back. What the agent sends may be
-    # compared all the same, since some of it may be new. The docstring of ``Load.decision`` says what overrides what.
-    # By a plan, or an event:
-    PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client at once")
-    # By an event:
-    CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")  # whatever ``choose_past`` finds later
-    NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # a load that passes keeps PASSES
-    # By a plan, the second one also by an event:
-    IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
-    HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
-    ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
-    # Found by ``choose_past``, after the agent's answer. ``UNREADABLE`` also stands for a comparison that was given up,
-    # since nobody waits for its result.
+    # Before ``choose_past``. What the agent sends may be compared all the same, since some of it may be new.
+    PASSES = (None, WhosePast.AGENT, "what the agent sends is not held back")  # a plan, or an event
+    CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")  # an event, whatever ``choose_past`` finds
+    NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # an event, unless it passes
+    IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")  # a plan
+    HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")  # a plan, or an event
+    ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")  # a plan
+    # By ``choose_past``, after the agent's answer. ``UNREADABLE`` also stands for a comparison that was given up, since
+    # nobody waits for its result.
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
     NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")
@@ -60,14 +55,14 @@ class Rule(enum.Enum):
     LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something, or has it twice")
     SAME = (5, WhosePast.AGENT, "the agent's replay lacks nothing")
 
-    def __init__(self, number: int | None, past_if_wanted: WhosePast, reason: str) -> None:
+    def __init__(self, number: int | None, past_if_shown: WhosePast, reason: str) -> None:
         self.number = number
-        self.past_if_wanted = past_if_wanted
+        self.past_if_shown = past_if_shown
         self.reason = reason
 
 
 class Decision(Struct, frozen=True):
-    """What the client gets of the past, which is nothing if it does not want it; and the rule that decided."""
+    """What the client gets of the past, which is nothing if its load shows none; and the rule that decided."""
 
     whose_past: WhosePast
     rule: Rule
@@ -83,13 +78,13 @@ def list_reasons(number: object) -> list[str]:
     return [rule.reason for rule in Rule if rule.number == number] if number is not None else []
 
 
-def apply_rule(rule: Rule, *, client_wants_past: bool) -> Decision:
+def apply_rule(rule: Rule, *, shows_past: bool) -> Decision:
     """Whose past the client sees if this rule holds.
 
-    ``client_wants_past``: False if the client has the past on the screen, as one has that resumes. True also for a
-    resume that passes, whose client gets what the agent sends.
+    ``shows_past``: whether the client of the load gets any past. False if it has that on the screen, as one has that
+    resumes; but a resume that passes shows what the agent sends.
     """
-    return Decision(rule.past_if_wanted if client_wants_past else WhosePast.NOTHING, rule)
+    return Decision(rule.past_if_shown if shows_past else WhosePast.NOTHING, rule)
 
 
 def choose_past(
@@ -98,12 +93,11 @@ def choose_past(
     planned: Decision | None = None,
     comparison_failed: bool = False,
     can_show_transcript: bool = True,
-    is_open_elsewhere: bool | None = None,
+    is_in_use_elsewhere: bool | None = None,
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    Without a planned decision, the client wants the past: ``LoadPlan`` asserts that a plan for one that does not has a
-    rule.
+    Without a planned decision, the load shows the past: ``LoadPlan`` asserts that a plan that does not has a rule.
 
     ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could not be read: a part of the
     transcript may have been sent by then. ``can_show_transcript``: False if no thread could start, so that a planned
@@ -111,7 +105,7 @@ def choose_past(
 
     ``comparison``: of the agent's replay, whose last message was ended; None if the
     agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the
-    transcript could not be read, or the comparison was given up. ``is_open_elsewhere``: another process has the
+    transcript could not be read, or the comparison was given up. ``is_in_use_elsewhere``: another process has the
     transcript open to append; None: not known.
     """
     if planned is not None and (can_show_transcript or planned.whose_past is not WhosePast.TRANSCRIPT):
@@ -121,8 +115,8 @@ def choose_past(
     elif comparison is None:
         rule = Rule.NOTHING_REPLAYED
     else:
-        rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_open_elsewhere is True)
-    return apply_rule(rule, client_wants_past=True)
+        rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_in_use_elsewhere is True)
+    return apply_rule(rule, shows_past=True)
 
 
 def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:

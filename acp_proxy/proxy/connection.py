@@ -329,7 +329,7 @@ class Connection:
                 if session_id is not None:
                     self._handovers.forget_first_prompt(session_id)
                 effects: list[Effect] = [
-                    *self._load_line_handler.send_undecided_updates(session_id),
+                    *self._load_line_handler.release_undecided_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._load_line_handler.send_agents_request(session_id, line)
@@ -344,7 +344,7 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._load_line_handler.send_undecided_updates(session_id),
+                    *self._load_line_handler.release_undecided_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
                 return effects + self._load_line_handler.send_in_order(session_id, line)
@@ -379,7 +379,7 @@ class Connection:
             self._session_tracker.begin_work(session_id)
             return self._handle_update(session_id, line, message)
         was_in_turn = self._session_tracker.sessions.is_in_turn(session_id)
-        late_effects = self._load_line_handler.send_undecided_updates(session_id) if was_in_turn else []
+        late_effects = self._load_line_handler.release_undecided_updates(session_id) if was_in_turn else []
         end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
@@ -401,12 +401,12 @@ class Connection:
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._handle_visible_lines(self._handover_filter.take_all_partial_lines())
         for session_id, id in self._session_tracker.sessions.list_accepted_prompts():
-            effects += self._load_line_handler.send_undecided_updates(session_id)
+            effects += self._load_line_handler.release_undecided_updates(session_id)
             effects += self._session_tracker.track_failed_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._load_line_handler.send_undecided_updates(open_request.session_id)
+                effects += self._load_line_handler.release_undecided_updates(open_request.session_id)
                 effects += self._session_tracker.track_failed_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"

@@ -45,7 +45,7 @@ class SessionLookedUp(Struct, frozen=True):
     """The transcript has everything from the beginning on, without gaps."""
     is_archived_here: bool = False
     """The session is archived in the store, but not in the agent, as far as is known."""
-    is_open_elsewhere: bool | None = None
+    is_in_use_elsewhere: bool | None = None
     """Another process has the transcript open to append; None: not known."""
     is_handed_over: bool = False
     """The agent's own session has at most a part of this one: it was handed over before, or has turns of another
@@ -58,7 +58,7 @@ class SessionLookedUp(Struct, frozen=True):
     agent_has_no_session: bool = False
     """It was copied from another agent, or comes from another machine, and this agent has no session for it yet."""
     is_uncopied: bool = False
-    """It is another agent's, and the first prompt makes its copy. ``alias`` and ``is_open_elsewhere`` are None."""
+    """It is another agent's, and the first prompt makes its copy. ``alias`` and ``is_in_use_elsewhere`` are None."""
 
 
 class PastChosen(Struct, frozen=True):

@@ -49,7 +49,7 @@ class TurnEnds:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._look_ups.look_up_to_resend(load, prompt, line)
-        effects = self._load_line_handler.send_undecided_updates(session_id)
+        effects = self._load_line_handler.release_undecided_updates(session_id)
         effects += self.note_completed_handover(session_id, id, succeeded=message.error is None)
         effects += [
             *self._message_tracker.track_answer(open_request, message),

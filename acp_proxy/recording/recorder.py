@@ -57,7 +57,7 @@ _ENTRY_OVERHEAD = 200
 
 _JOIN_BYTES = 4096
 """Updates of one read with fewer bytes are joined with those of the same millisecond: to copy larger ones would cost
-more than it saves. What then has more bytes is written before the next entries."""
+more than it saves. A run of updates with more bytes, joined or not, is written before the next entries."""
 _NAME_LENGTH = 500
 """The most characters of a name or version."""
 
@@ -114,7 +114,7 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._other_agents = other_agents
         self._heartbeat = Heartbeat()
-        sessions: dict[str, SessionFileState] = {}
+        sessions: dict[str, SessionFileState] = {}  # ``RecordedSessions`` adds and removes, ``TranscriptFiles`` reads
         self._files = TranscriptFiles(
             sessions,
             store,
@@ -359,7 +359,7 @@ class Recorder:
             if isinstance(effect, _ENTRY_EFFECTS):
                 session_id = effect.session_id
             stamp = timestamps.format_now(seconds)
-            first_stamp = first_stamp if parts else stamp
+            first_stamp = first_stamp if parts else stamp  # without parts, the first of a new write comes
             match effect:
                 case RecordMessage() if self._sessions.is_duplicate_import(session_id):
                     pass  # the other import has it. This one ends with the note that ``track_opened`` adds after it

@@ -32,7 +32,7 @@ class OpenedTranscript:
     """A transcript that can be shown.
 
     ``other_ids``: other session ids that its entries may have. ``title``: the user's title, if there is one.
-    ``is_uncopied``: it is another agent's, and this one has no copy of it. ``is_open_elsewhere``: as for
+    ``is_uncopied``: it is another agent's, and this one has no copy of it. ``is_in_use_elsewhere``: as for
     ``choose_past``. ``is_archived``: the session is archived in the store.
     """
 
@@ -43,13 +43,13 @@ class OpenedTranscript:
         title: str | None,
         *,
         is_uncopied: bool = False,
-        is_open_elsewhere: bool | None = None,
+        is_in_use_elsewhere: bool | None = None,
         is_archived: bool = False,
     ) -> None:
         self.reader = reader
         self.title = title
         self.is_uncopied = is_uncopied
-        self.is_open_elsewhere = is_open_elsewhere
+        self.is_in_use_elsewhere = is_in_use_elsewhere
         own_id = reader.header.session_id if is_uncopied and reader.header is not None else session_id
         self.other_ids = reader.other_ids | {own_id}
         self._is_archived = is_archived
@@ -68,7 +68,7 @@ class OpenedTranscript:
             is_handed_over=agent_session.was_handed_over,
             agent_has_no_session=agent_session.is_missing,
             agent_is_behind=agent_session.is_behind,
-            is_open_elsewhere=self.is_open_elsewhere,
+            is_in_use_elsewhere=self.is_in_use_elsewhere,
         )
 
 
@@ -88,14 +88,14 @@ def look_up_session(
         state = recorder.store.read_state(recorder.find_agent_folder())
         if session_id in state.deleted_ids:
             return SessionLookedUp(request_id, is_deleted=True)
-        is_open_elsewhere = recorder.close_and_check_in_use(session_id)
+        is_in_use_elsewhere = recorder.close_and_check_in_use(session_id)
         try:
             reader = recorder.store.open_locked_reader(recorder.find_agent_folder(), session_id)
             return OpenedTranscript(
                 session_id,
                 reader,
                 state.find_title(session_id),
-                is_open_elsewhere=is_open_elsewhere,
+                is_in_use_elsewhere=is_in_use_elsewhere,
                 is_archived=session_id in state.archived_here,
             )
         except FileNotFoundError:

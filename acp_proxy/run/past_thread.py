@@ -119,9 +119,11 @@ class PastThread:
                 comparison,
                 planned=effect.planned_decision,
                 comparison_failed=effect.needs_comparison and comparison is None,  # given up, since nobody waits for it
-                is_open_elsewhere=self._transcript.is_open_elsewhere,
+                is_in_use_elsewhere=self._transcript.is_in_use_elsewhere,
             )
-            ended_early = decision.whose_past is WhosePast.TRANSCRIPT and not self._show_transcript(replayer, summary)
+            ended_early = False
+            if decision.whose_past is WhosePast.TRANSCRIPT:
+                ended_early = not self._show_transcript(replayer, summary)
         handover_record, attached = self._make_handover_record(comparison) if effect.makes_handover_record else ("", ())
         states = self._make_states(replayer, summary) if decision.whose_past is WhosePast.TRANSCRIPT else []
         # If nothing was compared, what waits by now may still be a late replay: ``try_finish`` then has it compared
@@ -156,7 +158,7 @@ class PastThread:
         v1_replayer = Replayer(
             self._session_id,
             run_id=self._run_id,
-            is_open_elsewhere=self._transcript.is_open_elsewhere is True,
+            is_in_use_elsewhere=self._transcript.is_in_use_elsewhere is True,
             mode=self._options.mode,
             tool_limit=self._options.tool_limit,
             other_ids=self._transcript.other_ids,

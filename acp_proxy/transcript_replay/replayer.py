@@ -46,7 +46,7 @@ class Replayer:
         session_id: str,
         *,
         run_id: str,
-        is_open_elsewhere: bool = False,
+        is_in_use_elsewhere: bool = False,
         mode: Mode = "compact",
         tool_limit: int = TOOL_LIMIT,
         other_ids: frozenset[str] = frozenset(),
@@ -57,7 +57,7 @@ class Replayer:
     ) -> None:
         """``run_id``: the connection that asks for the replay; its own turn may still be under way.
 
-        ``is_open_elsewhere``: another connection has the session open, and a turn may be under way there.
+        ``is_in_use_elsewhere``: another connection has the session open, and a turn may be under way there.
         ``tool_limit``: the most bytes of one tool call in a compact replay; 0 for no limit.
         ``other_ids``: ids of other sessions whose entries belong to this one; they are replayed with its id.
         ``page_size``: a segment longer than this many bytes is replayed as several segments; 0 for never.
@@ -68,7 +68,7 @@ class Replayer:
         self._session_id = session_id
         self._session_ids = other_ids | {session_id}
         self._run_id = run_id
-        self._is_open_elsewhere = is_open_elsewhere
+        self._is_in_use_elsewhere = is_in_use_elsewhere
         self._last_other_run, self._last_other_line = "", 0
         """The last one that has recorded something, of those of other connections, and the number of that line: lines
         come in the order of ``order_turns``."""
@@ -138,7 +138,7 @@ class Replayer:
         lines = self._replay_user_messages(
             self._echoes.settle() + self._echoes.give_up_prompts(self._run_id, only_cancelled=True)
         )
-        live_runs = {self._run_id, self._last_other_run} if self._is_open_elsewhere else {self._run_id}
+        live_runs = {self._run_id, self._last_other_run} if self._is_in_use_elsewhere else {self._run_id}
         under_way = self._echoes.list_busy_runs() & live_runs if may_turns_go_on is None else frozenset()
         if may_turns_go_on is None:
             self._echoes.leave_out_queued(self._run_id)

@@ -38,9 +38,9 @@ GREETING = "Welcome back! There is a new release."
 class Late:
     """What comes before the next prompt, and its comparison."""
 
-    def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, client_wants_past: bool = True) -> None:
+    def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, shows_past: bool = True) -> None:
         self.comparison: Comparison = compare_replay(past, *before)
-        self.late = LateUpdates(self.comparison, hides_replay=ours, client_wants_past=client_wants_past)
+        self.late = LateUpdates(self.comparison, hides_replay=ours, shows_past=shows_past)
 
     def outcome(self, *said: str | Update) -> list[Update]:
         """What passes to the client at once."""
@@ -117,7 +117,7 @@ def test_new_updates_pass_at_once_and_are_recorded() -> None:
 
 def test_a_client_that_does_not_want_the_past_sees_none_after_the_answer_either_and_it_is_recorded() -> None:
     past = transcript(*ONE, "> thanks", call("c", "Look", "in_progress"), answered=False)
-    late = Late(past, ours=True, client_wants_past=False)
+    late = Late(past, ours=True, shows_past=False)
     assert late.outcome(GREETING) == expand_all([GREETING])
     elsewhere = ["> and now", "Now it is done."]
     assert late.outcome(*ONE, "> thanks", call("c", None, "completed", "tool_call_update"), *elsewhere) == []
@@ -129,7 +129,7 @@ def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_t
     past = transcript(*TALK[:3], answered=False)
     for is_open in (True, False, None):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, hides_replay=True, client_wants_past=False, turn_may_run_elsewhere=is_open)
+        late = LateUpdates(comparison, hides_replay=True, shows_past=False, turn_may_run_elsewhere=is_open)
         said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
         sent = [out for each, update in said for out in late.add(each, update)]
         assert updates(sent) == (expand_all([GREETING]) if is_open else [])
@@ -137,9 +137,9 @@ def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_t
 
 def test_what_the_agent_says_after_the_whole_past_reaches_a_client_that_does_not_want_it() -> None:
     for past in (TALK, TALK[:3]):
-        late = Late(transcript(*past), ours=True, client_wants_past=False)
+        late = Late(transcript(*past), ours=True, shows_past=False)
         assert late.outcome(*past, user("<context>", messageId="c")) == []
-        late = Late(transcript(*past), ours=True, client_wants_past=False)
+        late = Late(transcript(*past), ours=True, shows_past=False)
         assert late.outcome(*past, GREETING) == expand_all([GREETING])
         assert (late.rest(), list_new(late.comparison)) == ([], expand_all([GREETING]))
 

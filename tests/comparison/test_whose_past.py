@@ -62,7 +62,7 @@ WITHOUT_COMPARISON = {
     "a load without a transcript": (Rule.NOT_RECORDED, True, AGENT),
     "a resume without a transcript": (Rule.NOT_RECORDED, False, NOTHING),
 }
-"""By what happens: the rule, whether the client wants the past, and whose it sees."""
+"""By what happens: the rule, whether the load shows the past, and whose the client sees."""
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -75,8 +75,8 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
 
 @pytest.mark.parametrize("path", WITHOUT_COMPARISON)
 def test_a_rule_that_needs_no_comparison_decides_alone(path: str) -> None:
-    rule, client_wants_past, whose_past = WITHOUT_COMPARISON[path]
-    assert apply_rule(rule, client_wants_past=client_wants_past) == Decision(whose_past, rule)
+    rule, shows_past, whose_past = WITHOUT_COMPARISON[path]
+    assert apply_rule(rule, shows_past=shows_past) == Decision(whose_past, rule)
 
 
 def test_every_rule_decides_on_some_path() -> None:
@@ -308,7 +308,7 @@ def test_a_prompt_that_may_wait_in_another_window_is_not_missing(noted: list[Ent
         builder = TextBuilder()
         for entry in (*entries, *noted):
             builder.add(entry)
-        return choose_past(compare_replay(builder.finish(), *ONE), is_open_elsewhere=is_open).rule
+        return choose_past(compare_replay(builder.finish(), *ONE), is_in_use_elsewhere=is_open).rule
 
     running = [prompt_entry("mend it", id=1), updated(agent(ONE[1])), prompt_entry("and test it", id=2)]
     assert [decide(*running, is_open=each) for each in (True, None, False)] == [Rule.SAME, Rule.LESS, Rule.LESS]
@@ -468,7 +468,7 @@ def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript(
 def test_the_documentation_has_the_table_of_rules() -> None:
     page = (Path(__file__).parents[2] / "docs" / "transparency.md").read_text(encoding="utf-8")
     _, _, table = page.partition("|rule|number|you see|because|\n|-|-|-|-|\n")
-    rows = [(f"`{rule.name}`", rule.number, rule.past_if_wanted.value, rule.reason) for rule in Rule]
+    rows = [(f"`{rule.name}`", rule.number, rule.past_if_shown.value, rule.reason) for rule in Rule]
     expected = [f"|{name}|{'' if number is None else number}|{shown}|{reason}|" for name, number, shown, reason in rows]
     assert table.partition("\n\n")[0].splitlines() == expected
 

@@ -146,7 +146,7 @@ def test_a_session_that_is_set_aside_while_its_turn_begins_goes_on_in_its_own_fi
     assert aside.read_text().count("mine") == 1
 
 
-def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_turn(tmp_path: Path) -> None:
+def test_a_session_is_in_use_elsewhere_only_in_another_process_and_not_known_in_a_turn(tmp_path: Path) -> None:
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
 
     def is_open(window: RecorderHarness) -> bool | None:

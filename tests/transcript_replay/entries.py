@@ -108,12 +108,12 @@ def lines_of(
     run: str = "a later one",
     tool_limit: int = TOOL_LIMIT,
     other_ids: frozenset[str] = frozenset(),
-    is_open_elsewhere: bool = False,
+    is_in_use_elsewhere: bool = False,
 ) -> list[bytes]:
     telling = Replayer(
         SESSION,
         run_id=run,
-        is_open_elsewhere=is_open_elsewhere,
+        is_in_use_elsewhere=is_in_use_elsewhere,
         mode=mode,
         tool_limit=tool_limit,
         other_ids=other_ids,

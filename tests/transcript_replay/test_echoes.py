@@ -381,14 +381,14 @@ def test_a_call_continues_in_another_window_that_was_the_last_to_record(
     last: list[Entry], status: str, mode: Mode
 ) -> None:
     entries = [prompt_entry("a"), call("t", status="pending"), *last]
-    lines = lines_of(*entries, mode=mode, is_open_elsewhere=True)
+    lines = lines_of(*entries, mode=mode, is_in_use_elsewhere=True)
     assert statuses(updates_in(lines))[-1] == status
     assert statuses(tell(*entries, mode=mode))[-1] == "failed"
 
 
 @MODES
 def test_the_last_to_record_is_who_wrote_the_last_line_in_whatever_order_lines_come(mode: Mode) -> None:
-    again = Replayer(SESSION, run_id="a later one", is_open_elsewhere=True, mode=mode)
+    again = Replayer(SESSION, run_id="a later one", is_in_use_elsewhere=True, mode=mode)
     opened = noted({"type": "opened", "method": "session/load"}, run="another")
     in_order = ((1, prompt_entry("a")), (3, call("t", status="pending")), (2, opened))
     told = [line for number, entry in in_order for line in again.add(number, entry)]

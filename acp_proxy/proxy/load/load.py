@@ -1,5 +1,6 @@
 """A load as data: a request to open a session, and what belongs to it until it is over. ``load_plan`` decides before
-how it is served, and ``load_registry`` finds it.
+how it is served, and ``load_registry`` finds it; from an answer to acp-proxy's own request for a new session,
+``Handovers.take_load_asked_for`` does.
 
 Two classes change a load, both under the lock on deciding (``Relay`` has it):
 
@@ -147,10 +148,10 @@ class Load:
         """Whether, as far as is decided, the client does not see the agent's replay, nor what comes late of it: it has
         the transcript's, or none, since one that resumes has the past on the screen, and one that cancels wants none.
 
-        Before a decision, only a client that does not want the past has it hidden. What is planned hides nothing yet:
+        Before a decision, only a load that shows no past hides the replay. What is planned hides nothing yet:
         if the replay passes after all, it must not lack a part."""
         if self.decision is None:
-            return not self.plan.client_wants_past
+            return not self.plan.shows_past
         return self.decision.hides_replay
 
     @property

@@ -27,7 +27,7 @@ class LoadLineHandler:
     """Handles the agent's lines about the sessions of one connection that have loads. Lines of other sessions are sent
     at once.
 
-    Assigns nothing of a load, but adds to what it holds, and takes from that. Has ``CANNOT_WAIT`` and
+    Assigns nothing of a load; the beginning of ``load.py`` says what it changes. Has ``CANNOT_WAIT`` and
     ``REPLAY_TOO_LARGE`` applied.
     """
 
@@ -107,7 +107,7 @@ class LoadLineHandler:
         """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
         they wait."""
         is_held = self._loads.find_load_holding_lines(session_id) is not None
-        earlier_updates = [] if is_held else self.send_undecided_updates(session_id)
+        earlier_updates = [] if is_held else self.release_undecided_updates(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -119,7 +119,7 @@ class LoadLineHandler:
             return self.send_in_order(session_id, line)
         # What is only planned hides nothing here: the request may be about something in the replay.
         passes = load.lines.possible_replay and not load.hides_replay_now
-        effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.send_lines_waiting_for_answer(load)
+        effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.release_waiting_lines(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -137,7 +137,7 @@ class LoadLineHandler:
             return []
         if load.planned_decision is not None and load.planned_decision.hides_replay:
             effects = self._apply_event(load, LoadEvent.REPLAY_TOO_LARGE)
-            return effects + (self.send_lines_waiting_for_answer(load) if self._limits.is_exceeded_by(load) else [])
+            return effects + (self.release_waiting_lines(load) if self._limits.is_exceeded_by(load) else [])
         return self._apply_event(load, LoadEvent.CANNOT_WAIT)
 
     def _keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
@@ -151,7 +151,7 @@ class LoadLineHandler:
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
             load.lines.possible_replay.close()
 
-    def send_lines_waiting_for_answer(self, load: Load) -> list[Effect]:
+    def release_waiting_lines(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
         lines: list[bytes] = []
         for line, update in load.lines.before_answer.take() + load.lines.after_answer.take():
@@ -189,7 +189,7 @@ class LoadLineHandler:
         if load.compared_replay is None or not load.compared_replay.needs_recheck:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
-        effects = self._send_late_updates(load)
+        effects = self._release_late_updates(load)
         lines = load.compared_replay.begin_recheck()
         updates = tuple(ReplayLine(line, is_after_an_answer=True) for line in lines)
         compared_size = load.compared_replay.transcript_size
@@ -199,7 +199,7 @@ class LoadLineHandler:
 
     def settle(self, load: Load) -> list[Effect]:
         """Record what is new in what the agent sent until now, and send what waits unless the client has it."""
-        effects = self._send_late_updates(load)
+        effects = self._release_late_updates(load)
         if load.compared_replay is None:
             return effects
         load.compared_replay.comparison.end_message()
@@ -235,22 +235,24 @@ class LoadLineHandler:
             return [_ask_to_compare(load), DecideLater(Peer.AGENT, [line])]
         return self._send_and_record(load, [SortedLine(line, should_send=True, should_record=True)])
 
-    def send_updates_in_turn(self, load: Load) -> list[Effect]:
+    def release_updates_in_turn(self, load: Load) -> list[Effect]:
         """Send and record what waits of a load in a turn."""
         in_turn = load.updates_in_turn
         return self._send_and_record(load, in_turn.release()) if in_turn is not None else []
 
     # --- in both
 
-    def send_undecided_updates(self, session_id: str | None) -> list[Effect]:
+    def release_undecided_updates(self, session_id: str | None) -> list[Effect]:
         """Send the updates that wait after an opened load, and in a turn record them, before something that must not
         overtake them."""
         load = self._loads.find_opened(session_id)
         if load is None:
             return []
-        return self.send_updates_in_turn(load) if load.updates_in_turn is not None else self._send_late_updates(load)
+        return (
+            self.release_updates_in_turn(load) if load.updates_in_turn is not None else self._release_late_updates(load)
+        )
 
-    def _send_late_updates(self, load: Load) -> list[Effect]:
+    def _release_late_updates(self, load: Load) -> list[Effect]:
         """Send what waits of a load from before the next prompt."""
         # When the prompt settles the load, the state is ``IN_FIRST_TURN`` already, but its updates have not begun.
         has_begun_first_turn = load.state is LoadState.IN_FIRST_TURN and load.updates_in_turn is not None

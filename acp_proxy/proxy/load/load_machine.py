@@ -85,7 +85,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
-                # For a client that does not want the past, that is ``WhosePast.NOTHING``: what comes is hidden.
+                # If the load shows no past, that is ``WhosePast.NOTHING``: what comes is hidden.
                 load.decision = load.plan.apply_rule(Rule.PASSES)
                 # What is sent is kept all the same, to compare it later.
                 return send_lines(load.lines.possible_replay.lines if not load.hides_replay_now else [])
@@ -101,8 +101,8 @@ class LoadMachine:
                 load.lines.possible_replay.drop()
                 load.imports_replay = False
                 return []
-            case Action.SEND_WAITING_FOR_ANSWER:
-                return self.line_handler.send_lines_waiting_for_answer(load)
+            case Action.RELEASE_WAITING_LINES:
+                return self.line_handler.release_waiting_lines(load)
             case Action.ANSWER:
                 if load.refused_prompt is not None:  # the refusal is the prompt's answer, and ends its turn
                     self._handovers.end_resending(load.session_id)
@@ -130,8 +130,8 @@ class LoadMachine:
             case Action.BEGIN_UPDATES_IN_TURN:
                 self.line_handler.begin_updates_in_turn(load)
                 return []
-            case Action.SEND_UPDATES_IN_TURN:
-                return self.line_handler.send_updates_in_turn(load)
+            case Action.RELEASE_UPDATES_IN_TURN:
+                return self.line_handler.release_updates_in_turn(load)
             case Action.FORGET:
                 self.loads.forget(load)
                 return []
@@ -141,8 +141,8 @@ class LoadMachine:
     # --- requests to open a session
 
     def begin_with_agent(self, load: Load) -> list[Effect]:
-        """Follow a load for which the agent is asked now: by the request for a new session that this returns, or else
-        by ``LoadStarter``."""
+        """Follow a load for which the agent is asked now. Returns the request if it is for a new session; any other one
+        is sent by ``LoadStarter``."""
         self.loads.add(load)
         if load.refused_prompt is not None:
             _add_unechoed(load, load.refused_prompt[0])
@@ -288,9 +288,9 @@ class LoadMachine:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
             load.decision = load.plan.apply_rule(Rule.NOT_RECORDED)
-            # A client that does not want the past must not get the rest of a replay either: what comes late is compared
-            # with the transcript that begins now.
-            load.can_compare = not load.plan.client_wants_past
+            # If it shows no past, the client must not get the rest of a replay either: what comes late is compared with
+            # the transcript that begins now.
+            load.can_compare = not load.plan.shows_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [
@@ -391,7 +391,7 @@ class LoadMachine:
         late_updates = LateUpdates(
             comparison,
             hides_replay=load.hides_replay_now,
-            client_wants_past=load.plan.client_wants_past,
+            shows_past=load.plan.shows_past,
             is_handed_over=load.is_handed_over,
             turn_may_run_elsewhere=load.turn_may_run_elsewhere,
         )
@@ -465,7 +465,7 @@ class LoadMachine:
         ):
             return self._apply_event(previous, LoadEvent.MUST_END)
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new
-        return self.line_handler.send_undecided_updates(previous.session_id)
+        return self.line_handler.release_undecided_updates(previous.session_id)
 
     def _end_carried_over(self, next_load: Load) -> list[Effect]:
         """The client has its answer to the next load: end the previous one if it was carried over."""
@@ -492,7 +492,7 @@ class LoadMachine:
                 effects += self._apply_event(load, LoadEvent.PROMPTED)
         opened_load = self.loads.find_opened(session_id)
         if opened_load is not None:
-            effects += self.line_handler.send_updates_in_turn(opened_load)
+            effects += self.line_handler.release_updates_in_turn(opened_load)
             _add_unechoed(opened_load, prompt)
             if opened_load.state is LoadState.BEFORE_PROMPT:
                 self._handovers.keep_first_prompt(opened_load, prompt)

@@ -36,7 +36,7 @@ class LoadPlan(Struct, frozen=True):
     """The method that goes to the agent; None: it is not asked, since it has the session open in a turn."""
     rule: Rule | None = None
     """The rule that decides whose past the client sees, if that is known before the agent is asked."""
-    client_wants_past: bool = True
+    shows_past: bool = True
     """False for a resume that acp-proxy serves, and for a prompt that is sent again: the client has the past on the
     screen. True for a resume that passes, whose client gets what the agent sends."""
     may_import: bool = False
@@ -49,7 +49,7 @@ class LoadPlan(Struct, frozen=True):
     """The agent's session lacks turns of other machines, and the next prompt carries a record of them."""
 
     def __post_init__(self) -> None:
-        assert self.client_wants_past or self.rule is not None, "``choose_past`` finds rules for the others only"
+        assert self.shows_past or self.rule is not None, "``choose_past`` finds rules for the others only"
 
     @property
     def passes_at_once(self) -> bool:
@@ -59,12 +59,12 @@ class LoadPlan(Struct, frozen=True):
 
     def apply_rule(self, rule: Rule) -> Decision:
         """Whose past the client of this plan sees if ``rule`` holds."""
-        return apply_rule(rule, client_wants_past=self.client_wants_past)
+        return apply_rule(rule, shows_past=self.shows_past)
 
 
 FORK_PLAN = LoadPlan(acp.FORK, rule=Rule.PASSES)
 """The plan of a fork. Its load begins with the agent's answer, so nothing is left to decide."""
-RESEND_PLAN = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, client_wants_past=False)
+RESEND_PLAN = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, shows_past=False)
 """The plan for a prompt that the agent refused, not knowing the session: a new one, which gets the prompt again."""
 
 
@@ -87,9 +87,7 @@ def plan_load(
         and not is_in_turn
         and (modes.load if method == acp.LOAD else modes.resume) != AGENT
     ):
-        new_session_plan = LoadPlan(
-            acp.NEW, rule=Rule.HANDED_OVER, client_wants_past=method == acp.LOAD, handover_mode=ALWAYS
-        )
+        new_session_plan = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, shows_past=method == acp.LOAD, handover_mode=ALWAYS)
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     # A session that the agent is behind of counts as handed over, too (``SessionLookedUp``).
     must_catch_up = session.agent_is_behind and not is_in_turn and modes.handover != NEVER
@@ -102,11 +100,11 @@ def _plan_session_resume(served_by_agent: frozenset[str], modes: Modes, *, must_
     """The plan for a ``session/resume`` of a session that the agent has. ``must_catch_up``: its session lacks turns."""
     can_resume = capabilities.RESUME in served_by_agent
     if must_catch_up and can_resume and modes.resume != AGENT:
-        return LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, client_wants_past=False, agent_must_catch_up=True)
+        return LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows_past=False, agent_must_catch_up=True)
     if can_resume or modes.resume != STORE:
         return plan_passing(acp.RESUME)
     # The rule hides the agent's replay; a client that resumes gets none in its place.
-    return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, client_wants_past=False, agent_must_catch_up=must_catch_up)
+    return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_past=False, agent_must_catch_up=must_catch_up)
 
 
 def _plan_session_load(

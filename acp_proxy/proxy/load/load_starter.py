@@ -91,7 +91,7 @@ class LoadStarter:
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
         # If this process has recorded the session, the last turn may be its own, whoever else has the transcript open.
         turn_may_run_elsewhere = (
-            None if self._session_tracker.sessions.is_recorded(session_id) else session.is_open_elsewhere
+            None if self._session_tracker.sessions.is_recorded(session_id) else session.is_in_use_elsewhere
         )
         load = Load(
             request,

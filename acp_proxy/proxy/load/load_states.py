@@ -5,7 +5,7 @@ the table of its transitions.
 
 A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
 
-A load has three phases (``LoadPhase``), and then is over. Most go ``HOLDING_REPLAY`` → ``CHOOSING_PAST`` →
+A load has three phases, and then is over (``LoadPhase``). Most go ``HOLDING_REPLAY`` → ``CHOOSING_PAST`` →
 ``BEFORE_PROMPT`` → ``IN_FIRST_TURN`` → ``OVER``: the agent answers, the past is shown, the client prompts, and that
 turn ends.
 
@@ -59,7 +59,7 @@ class LoadState(enum.Enum):
     DROPPING_REPLAY = (
         "as before, but its replay is too large, and not for the client: it is dropped whenever too much is held"
     )
-    PASSING = "the agent was asked; what it sends goes to a client that wants the past, and is compared later"
+    PASSING = "the agent was asked; what it sends goes to the client if the load shows the past, and is compared later"
     PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
     PASSING_ABANDONED = "cancelled; the agent has answered a later request, so nothing is expected for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
@@ -142,12 +142,12 @@ class Action(enum.Enum):
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP_SHOWING_PAST = "have ``run/`` stop comparing, and sending the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
-    START_PASSING = "decide by ``PASSES``, and send what is held to a client that wants the past; it is compared later"
+    START_PASSING = "decide by ``PASSES``, and send what is held if the load shows the past; it is compared later"
     DECIDE_AS_PLANNED = "decide as planned, before the agent has answered"
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, and begin no transcript with what it sends"
-    SEND_WAITING_FOR_ANSWER = "send the client the lines that wait for its answer"
+    RELEASE_WAITING_LINES = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
     FINISH_PAST_AND_ANSWER = (
         "note whose past it was; send the agent's replay if that was chosen, or its tail after the transcript; then "
@@ -161,7 +161,7 @@ class Action(enum.Enum):
     )
     SETTLE = "record what is new, and send what waits unless the client has it"
     BEGIN_UPDATES_IN_TURN = "only a replay that still runs is past from now on"
-    SEND_UPDATES_IN_TURN = "send and record the updates that wait in the turn"
+    RELEASE_UPDATES_IN_TURN = "send and record the updates that wait in the turn"
     FORGET = "the load is over"
 
 
@@ -182,13 +182,13 @@ class StateDefinition(NamedTuple):
 
 _DROPPED_TRANSITION = (LoadState.OVER, (Action.FORGET,))
 """Nothing is settled."""
-_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.SEND_WAITING_FOR_ANSWER)
+_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.RELEASE_WAITING_LINES)
 
-_REFUSED_OR_ENDED = (
+_REFUSED_OR_ENDED_TRANSITION = (
     LoadState.OVER,
     (
         Action.SEND_HELD_REPLAY,
-        Action.SEND_WAITING_FOR_ANSWER,
+        Action.RELEASE_WAITING_LINES,
         Action.ANSWER,
         Action.CLOSE_TRANSCRIPT,
         Action.FORGET,
@@ -197,12 +197,12 @@ _REFUSED_OR_ENDED = (
 _HOLDING_TRANSITIONS: Transitions = {
     # Nothing is sent yet: whose past is shown is known when ``run/`` has compared.
     LoadEvent.AGREED: (LoadState.CHOOSING_PAST, (Action.RECORD_OPENED, Action.CHOOSE_AND_SHOW_PAST)),
-    LoadEvent.REFUSED: _REFUSED_OR_ENDED,
+    LoadEvent.REFUSED: _REFUSED_OR_ENDED_TRANSITION,
     LoadEvent.REPLAY_TOO_LARGE: (LoadState.DROPPING_REPLAY, (Action.DROP_REPLAY, Action.DECIDE_AS_PLANNED)),
     # The client's thread decides this, while the agent's may be sending lines that were decided on before. So the
     # answer waits until the output is free, and nothing older can come after it.
     LoadEvent.CANCEL_REQUESTED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
-    LoadEvent.AGENT_ENDED: _REFUSED_OR_ENDED,
+    LoadEvent.AGENT_ENDED: _REFUSED_OR_ENDED_TRANSITION,
 }
 _PASSING_TRANSITIONS: Transitions = {
     LoadEvent.AGREED: (
@@ -230,12 +230,12 @@ STATES: dict[LoadState, StateDefinition] = {
             LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
             # agent, this comes only if it may get one that waits (``LoadLineHandler.send_agents_request``).
-            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER)),
+            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.START_PASSING, Action.RELEASE_WAITING_LINES)),
             # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
             # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
             LoadEvent.PROMPTED: (
                 LoadState.PASSING,
-                (Action.START_PASSING, Action.SEND_WAITING_FOR_ANSWER, Action.DROP_IMPORT),
+                (Action.START_PASSING, Action.RELEASE_WAITING_LINES, Action.DROP_IMPORT),
             ),
         },
     ),
@@ -274,7 +274,7 @@ STATES: dict[LoadState, StateDefinition] = {
         holds_lines=True,
         transitions={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_WAITING_FOR_ANSWER)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.RELEASE_WAITING_LINES)),
             # The agent's own thread decides this, and has written all older lines, so the client's answer need not
             # wait for the output.
             LoadEvent.AGREED: (
@@ -303,7 +303,7 @@ STATES: dict[LoadState, StateDefinition] = {
             # asked.
             LoadEvent.PAST_CHOSEN: (
                 LoadState.BEFORE_PROMPT,
-                (Action.FINISH_PAST_AND_ANSWER, Action.SEND_WAITING_FOR_ANSWER, Action.AWAIT_PROMPT_OR_END),
+                (Action.FINISH_PAST_AND_ANSWER, Action.RELEASE_WAITING_LINES, Action.AWAIT_PROMPT_OR_END),
             ),
             # ``run/`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (
@@ -334,10 +334,10 @@ STATES: dict[LoadState, StateDefinition] = {
         phase=LoadPhase.OPENED,
         transitions={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
-            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.SEND_UPDATES_IN_TURN, Action.FORGET)),
-            LoadEvent.MUST_END: (LoadState.OVER, (Action.SEND_UPDATES_IN_TURN, Action.FORGET)),
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.RELEASE_UPDATES_IN_TURN, Action.FORGET)),
+            LoadEvent.MUST_END: (LoadState.OVER, (Action.RELEASE_UPDATES_IN_TURN, Action.FORGET)),
             LoadEvent.DROPPED: _DROPPED_TRANSITION,
-            LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.SEND_UPDATES_IN_TURN, Action.FORGET)),
+            LoadEvent.AGENT_ENDED: (LoadState.OVER, (Action.RELEASE_UPDATES_IN_TURN, Action.FORGET)),
         },
     ),
     LoadState.OVER: StateDefinition(phase=LoadPhase.OVER, transitions={}),

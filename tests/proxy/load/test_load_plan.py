@@ -148,7 +148,7 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionLooked
 @pytest.mark.parametrize(
     ("served_by_agent", "resume", "expected"),
     [
-        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, client_wants_past=False)),
+        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_past=False)),
         (LOADS, "auto", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
         (LOADS, "agent", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
         (BOTH, "store", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
@@ -171,7 +171,7 @@ COPY = replace(COMPLETE, is_handed_over=True, agent_has_no_session=True)
 def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offers(
     served_by_agent: tuple[str, ...], method: str
 ) -> None:
-    assert make_plan(served_by_agent, COPY, method=method) == replace(NEW, client_wants_past=method == acp.LOAD)
+    assert make_plan(served_by_agent, COPY, method=method) == replace(NEW, shows_past=method == acp.LOAD)
     assert make_plan(served_by_agent, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
@@ -189,11 +189,11 @@ def test_an_agent_that_is_behind_catches_up_with_a_load(served_by_agent: tuple[s
 
 
 def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
-    quiet = LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, client_wants_past=False, agent_must_catch_up=True)
+    quiet = LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows_past=False, agent_must_catch_up=True)
     assert make_plan(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
         assert make_plan(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, rule=Rule.PASSES)
-    as_load = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, client_wants_past=False, agent_must_catch_up=True)
+    as_load = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_past=False, agent_must_catch_up=True)
     assert make_plan(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 

@@ -136,7 +136,7 @@ def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> Non
 def test_an_answered_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in STATES[state].transitions.items():
         if following is LoadState.OVER:
-            assert ({Action.SETTLE, Action.SEND_UPDATES_IN_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
+            assert ({Action.SETTLE, Action.RELEASE_UPDATES_IN_TURN}.isdisjoint(does)) == (event is LoadEvent.DROPPED)
 
 
 @pytest.mark.parametrize("first", FIRST)
@@ -154,7 +154,7 @@ def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Action.SEND_WAITING_FOR_ANSWER, Action.FINISH_PAST_AND_ANSWER, Action.OPEN_NEW_SESSION}
+    leaves = {Action.RELEASE_WAITING_LINES, Action.FINISH_PAST_AND_ANSWER, Action.OPEN_NEW_SESSION}
     for following, does in STATES[state].transitions.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)

@@ -100,7 +100,7 @@ def hold(place: Path, ready: Event, end: Event) -> None:
         end.wait(60)
 
 
-def test_a_session_that_is_open_elsewhere_is_not_replaced(store: WholeStore) -> None:
+def test_a_session_that_is_in_use_elsewhere_is_not_replaced(store: WholeStore) -> None:
     write_adopted(store, make_replay("hi"))
     context = multiprocessing.get_context("spawn")
     ready, end = context.Event(), context.Event()
