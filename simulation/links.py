@@ -167,7 +167,8 @@ class Proxied(Link):
 
     def _close(self) -> list[Message]:
         self._relay.stop_work(SECONDS)
-        for known in self.recorder._sessions._by_id.values():  # a process that ends closes what it has open
+        # A process that ends closes what it has open.
+        for known in self.recorder._recorded_sessions._states_by_id.values():
             self.recorder._files.close(known)
         os.close(self._client_output)
         os.close(self._agent_output)

@@ -5,7 +5,7 @@ users, under "Whose replay you see".
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``apply_rule`` says for every rule whose past that is for the client of a load.
-- ``Load.decision`` has the result, and says what comes before ``choose_past``. A plan's rule is
+- ``Load.decision`` has the result; its docstring says in which order rules override each other. A plan's rule is
   ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastChosen`` brings the
   decision back.
 """
@@ -99,14 +99,12 @@ def choose_past(
 
     Without a planned decision, the load shows the past: ``LoadPlan`` asserts that a plan that does not has a rule.
 
-    ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could not be read: a part of the
-    transcript may have been sent by then. ``can_show_transcript``: False if no thread could start, so that a planned
-    transcript cannot be shown.
-
-    ``comparison``: of the agent's replay, whose last message was ended; None if the
-    agent has resumed the session and replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the
-    transcript could not be read, or the comparison was given up. ``is_in_use_elsewhere``: another process has the
-    transcript open to append; None: not known.
+    ``comparison``: of the agent's replay, whose last message was ended; None if the agent has resumed the session and
+    replayed nothing (``Load.needs_comparison``), or if ``comparison_failed``: the transcript could not be read, or the
+    comparison was given up. ``planned``: ``Load.planned_decision``, which is returned whatever was compared, or could
+    not be read: a part of the transcript may have been sent by then. ``can_show_transcript``: False if no thread could
+    start, so that a planned transcript cannot be shown. ``is_in_use_elsewhere``: another process has the transcript
+    open to append; None: not known.
     """
     if planned is not None and (can_show_transcript or planned.whose_past is not WhosePast.TRANSCRIPT):
         return planned

@@ -28,14 +28,14 @@ class RecordedSessions:
 
     def __init__(
         self,
-        by_id: dict[str, SessionFileState],
+        states_by_id: dict[str, SessionFileState],
         files: TranscriptFiles,
         store: ProxyStore,
         heartbeat: Heartbeat,
         find_agent_folder: Callable[[], str],
     ) -> None:
-        """``by_id``: the recorded sessions, which ``files`` reads, and this adds and removes."""
-        self._by_id = by_id
+        """``states_by_id``: of the recorded sessions, which ``files`` reads, and this adds and removes."""
+        self._states_by_id = states_by_id
         self._files = files
         self._store = store
         self._heartbeat = heartbeat
@@ -43,11 +43,11 @@ class RecordedSessions:
         self._git = GitReader()
 
     def __contains__(self, session_id: str) -> bool:
-        return session_id in self._by_id
+        return session_id in self._states_by_id
 
     def begin(self, effect: BeginTranscript, agent_info: dict[str, object], stamp: str) -> None:
         """Begin to record a session. ``agent_info``: the name and version that the agent reported. ``stamp``: when."""
-        session = self._by_id.get(effect.session_id)
+        session = self._states_by_id.get(effect.session_id)
         is_new = effect.origin == file_format.RECORDED
         if session is not None and not session.file_is_deleted and not is_new:
             return
@@ -55,7 +55,7 @@ class RecordedSessions:
         if is_new:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(effect.cwd))
         point = fit_fork_point(effect.fork_point, agent_info.get("name")) if effect.fork_point is not None else None
-        self._by_id[effect.session_id] = SessionFileState("", header, is_new, effect.parent_id, point)
+        self._states_by_id[effect.session_id] = SessionFileState("", header, is_new, effect.parent_id, point)
         if session is not None:
             self._files.close(session)
         if effect.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
@@ -76,12 +76,12 @@ class RecordedSessions:
 
     def is_duplicate_import(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
-        session = self._by_id.get(session_id)
+        session = self._states_by_id.get(session_id)
         return session is not None and session.is_duplicate_import
 
     def end_import(self, session_id: str) -> None:
         """What follows is not of an import, whoever has made that."""
-        session = self._by_id.get(session_id)
+        session = self._states_by_id.get(session_id)
         if session is not None:
             session.is_duplicate_import = False
 
@@ -115,7 +115,7 @@ class RecordedSessions:
         with a gap note, or prompted, since another process may have removed that mark before the prompt was written."""
         for session_id in list(self._files.ids_to_mark):
             with contextlib.suppress(OSError):
-                session = self._by_id.get(session_id)
+                session = self._states_by_id.get(session_id)
                 mark = self._store.mark(
                     self._find_agent_folder(), session_id, session.appender if session is not None else None
                 )
@@ -125,20 +125,20 @@ class RecordedSessions:
 
     def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
-        if (session := self._by_id.get(session_id)) is not None:
+        if (session := self._states_by_id.get(session_id)) is not None:
             session.is_in_turn = False
 
     def forget(self, session_id: str, stamp: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
-        session = self._by_id.get(session_id)
+        session = self._states_by_id.get(session_id)
         if session is not None:
             self._files.try_note_gap(session_id, stamp)
             self._files.close(session)
-            del self._by_id[session_id]
+            del self._states_by_id[session_id]
 
     def append_remote_turns(self, agent_folder: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
-        session = self._by_id.get(session_id)
+        session = self._states_by_id.get(session_id)
         is_busy = session is not None and (session.is_in_turn or self._files.has_unnoted_gap(session_id))
         if is_busy or not self._store.has_remote_turns(agent_folder, session_id):
             return
@@ -157,7 +157,7 @@ class RecordedSessions:
         """Close a session's transcript here, and return whether another process has it open to append: one lock cannot
         be told from another. None if that cannot be determined, or the session is in a turn here: then it stays open.
         """
-        session = self._by_id.get(session_id)
+        session = self._states_by_id.get(session_id)
         if session is not None and session.is_in_turn:
             return None
         if session is not None:
@@ -166,7 +166,7 @@ class RecordedSessions:
 
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
         """As ``ProxyStore.delete``. Raises OSError."""
-        session = self._by_id.get(session_id)
+        session = self._states_by_id.get(session_id)
         if session is not None:
             self._files.close(session)
         try:

@@ -114,9 +114,9 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._other_agents = other_agents
         self._heartbeat = Heartbeat()
-        sessions: dict[str, SessionFileState] = {}  # ``RecordedSessions`` adds and removes, ``TranscriptFiles`` reads
+        states_by_id: dict[str, SessionFileState] = {}  # ``RecordedSessions`` changes it, ``TranscriptFiles`` reads it
         self._files = TranscriptFiles(
-            sessions,
+            states_by_id,
             store,
             self._heartbeat,
             self.run_id,
@@ -125,7 +125,9 @@ class Recorder:
             mask=mask,
             fsyncs_each_write=fsync == "always",
         )
-        self._sessions = RecordedSessions(sessions, self._files, store, self._heartbeat, self.find_agent_folder)
+        self._recorded_sessions = RecordedSessions(
+            states_by_id, self._files, store, self._heartbeat, self.find_agent_folder
+        )
         self._warn = warn
         self._adding_lock = threading.Lock()
         """Held for some instructions while ``_unwritten``, ``_unwritten_bytes`` and ``_added_count`` change. They are
@@ -283,15 +285,15 @@ class Recorder:
 
     def delete(self, session_id: str) -> None:
         """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
-        self._sessions.delete(self.find_agent_folder(), session_id, soft=self._deletes_softly)
+        self._recorded_sessions.delete(self.find_agent_folder(), session_id, soft=self._deletes_softly)
 
     def close_and_check_in_use(self, session_id: str) -> bool | None:
         """As the method of ``RecordedSessions``. Only for an action of ``run_on_writer``. Raises OSError."""
-        return self._sessions.close_and_check_in_use(self.find_agent_folder(), session_id)
+        return self._recorded_sessions.close_and_check_in_use(self.find_agent_folder(), session_id)
 
     def append_remote_turns(self, session_id: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
-        self._sessions.append_remote_turns(self.find_agent_folder(), session_id)
+        self._recorded_sessions.append_remote_turns(self.find_agent_folder(), session_id)
 
     # --- the writer
 
@@ -361,7 +363,7 @@ class Recorder:
             stamp = timestamps.format_now(seconds)
             first_stamp = first_stamp if parts else stamp  # without parts, the first of a new write comes
             match effect:
-                case RecordMessage() if self._sessions.is_duplicate_import(session_id):
+                case RecordMessage() if self._recorded_sessions.is_duplicate_import(session_id):
                     pass  # the other import has it. This one ends with the note that ``track_opened`` adds after it
                 case RecordMessage(_, peer, raw, answered_method):
                     is_plain = jsonrpc.is_embeddable(raw)
@@ -383,12 +385,12 @@ class Recorder:
                         self._files.append(session_id, parts, first_stamp)
                         parts = file_format.Parts()
                 case RecordNote(_, note):
-                    self._sessions.end_import(session_id)
+                    self._recorded_sessions.end_import(session_id)
                     parts.append(file_format.encode_note(stamp, self.run_id, note))
                 case _:
                     self._perform(effect, stamp)
         self._files.append(session_id, parts, first_stamp)
-        self._sessions.mark_sessions()
+        self._recorded_sessions.mark_sessions()
 
     def _perform(self, effect: _OtherEffect, stamp: str) -> None:
         """Perform an effect that is no entry. ``stamp``: when it was added."""
@@ -398,21 +400,21 @@ class Recorder:
             case SetProtocolVersion(version):
                 self._protocol_version = version
             case BeginTranscript():
-                self._sessions.begin(effect, self._agent_in_headers, stamp)
+                self._recorded_sessions.begin(effect, self._agent_in_headers, stamp)
             case BeginTurn():
-                self._sessions.begin_turn(effect.session_id, stamp)
+                self._recorded_sessions.begin_turn(effect.session_id, stamp)
             case EndTurn():
-                self._sessions.end_turn(effect.session_id)
+                self._recorded_sessions.end_turn(effect.session_id)
                 self._changed.append(effect.session_id)
             case IndexSession():
                 self._changed.append(effect.session_id)
             case RecordGap():
                 # Of a session that was closed since, or never recorded, only the warning says it. What the writer
                 # could not take while it was stalled may be the very beginning of one.
-                if effect.session_id in self._sessions or effect.reason == GapReason.STORE_HANGS:
+                if effect.session_id in self._recorded_sessions or effect.reason == GapReason.STORE_HANGS:
                     self._files.remember_gap(effect.session_id, stamp, effect.reason)
             case ForgetSession():
-                self._sessions.forget(effect.session_id, stamp)
+                self._recorded_sessions.forget(effect.session_id, stamp)
             case _:
                 assert_never(effect)
 

@@ -54,7 +54,7 @@ class TranscriptFiles:
 
     def __init__(
         self,
-        sessions: Mapping[str, SessionFileState],
+        states_by_id: Mapping[str, SessionFileState],
         store: ProxyStore,
         heartbeat: Heartbeat,
         run_id: str,
@@ -64,9 +64,9 @@ class TranscriptFiles:
         mask: Callable[[bytes], bytes] | None,
         fsyncs_each_write: bool,
     ) -> None:
-        """``sessions``: the recorded ones by id. ``find_agent_folder``: returns the agent's folder. Raises OSError.
-        ``mask``: takes entries and returns them with secrets masked."""
-        self._sessions = sessions
+        """``states_by_id``: of the recorded sessions. ``find_agent_folder``: returns the agent's folder. Raises
+        OSError. ``mask``: takes entries and returns them with secrets masked."""
+        self._states_by_id = states_by_id
         self.ids_to_mark: set[str] = set()
         """The sessions that may need another mark for the index."""
         self._unnoted_gaps: dict[str, Gap] = {}
@@ -121,7 +121,7 @@ class TranscriptFiles:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
         failure suspends the session for ``_RETRY_SECONDS``, and what the action would have written, all or a part of
         it, is missing: a gap since ``first_stamp``, which covers what is left out until the next try."""
-        session = self._sessions.get(session_id)
+        session = self._states_by_id.get(session_id)
         gap = self._unnoted_gaps.get(session_id)
         self._heartbeat.beat()
         if session is None or (gap is not None and gap.waits_for_retry):
@@ -182,7 +182,7 @@ class TranscriptFiles:
         appended to these transcripts. Not of forgotten ones, whose gap is noted once they are begun again."""
         for session_id in list(self._unnoted_gaps):
             self._heartbeat.beat()
-            session = self._sessions.get(session_id)
+            session = self._states_by_id.get(session_id)
             if session is not None and session.file_is_deleted:
                 del self._unnoted_gaps[session_id]
             else:
@@ -213,7 +213,7 @@ class TranscriptFiles:
         )
 
     def _handle_failed_close(self, session: SessionFileState, problem: OSError) -> None:
-        if self._sessions.get(session.header.session_id) is session and not session.file_is_deleted:
+        if self._states_by_id.get(session.header.session_id) is session and not session.file_is_deleted:
             self.remember_gap(session.header.session_id, timestamps.format_now(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
 

@@ -75,7 +75,7 @@ class ListPerformer:
     def amend_list(self, effect: AmendList) -> list[RelayEffect] | PageEmptied:
         """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
 
-        Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.fills_titles``,
+        Archived sessions are left out, or chosen and marked if ``archive_filter`` says so. With ``fills_titles``,
         those without a title get the index's, if that answers in time. If nothing is left of a page that must not be
         empty, returns an event instead.
         """

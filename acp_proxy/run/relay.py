@@ -8,6 +8,10 @@ waited for the client's output while holding the lock on deciding would wait for
 and a client that does not read would stop both directions, though deciding needs no peer.
 Nobody waits for the writer of the recorder while holding the lock on deciding, since the writer takes it too.
 
+Effects are performed in order, by a pump once their entries are recorded (``Pump._perform_in_order``), and by other
+threads each once all is recorded (``_perform_each_when_recorded``). A thread that holds the client's output waits for
+nothing (``_perform_with_output_reserved``).
+
 An exception in deciding causes a warning, and the lines in question pass unchanged.
 """
 

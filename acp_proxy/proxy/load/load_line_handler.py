@@ -71,7 +71,7 @@ class LoadLineHandler:
             case LoadState.HOLDING_REPLAY | LoadState.DROPPING_REPLAY:
                 load.lines.possible_replay.add(ReplayLine(line, load.lines.other_replays.agent_answered_other_load))
                 return self._keep_within_limits(load)
-            case LoadState.PASSING | LoadState.PASSING_CANCELLED:
+            case LoadState.PASSING | LoadState.PASSING_CANCELLING:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return self._send_or_hold_line(load.session_id, line) if not load.hides_replay_now else []
             case LoadState.CANCELLING | LoadState.CANCELLED:

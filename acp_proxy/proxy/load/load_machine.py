@@ -528,6 +528,8 @@ class LoadMachine:
                 load.answer_line = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._apply_event(load, LoadEvent.AGENT_ENDED)
         for load in self.loads.list_opened() if not had_ended else ():  # later ones: ``_apply_postponed_events``
+            # Without effects, nothing must be compared first, so ``AGENT_ENDED`` has come, or comes now. Twice does
+            # nothing: the load is over.
             effects += self._apply_postponed_events(load) or self._apply_event(load, LoadEvent.AGENT_ENDED)
         self._handovers.forget_asked_loads()
         return effects

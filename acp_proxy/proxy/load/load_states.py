@@ -27,6 +27,16 @@ replay that still runs (``IN_FIRST_TURN``).
 A load for which the agent is not asked begins with showing the past, and is over with its answer. A fork begins as
 opened. The client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
 
+The other ways through the states, where the agent or the client does something else::
+
+    HOLDING_REPLAY → DROPPING_REPLAY → CHOOSING_PAST       too much of a replay that the client is not to get
+    HOLDING_REPLAY → PASSING → BEFORE_PROMPT               too much waits, or a prompt or the agent's request comes
+    HOLDING_REPLAY → CANCELLING → CANCELLED → ABANDONED    the client cancels; the agent goes on without an answer
+    PASSING → PASSING_CANCELLING → PASSING_ABANDONED       the same
+    CHOOSING_PAST → CANCELLING_WHILE_SHOWING → BEFORE_PROMPT
+
+In a state with *CANCELLING*, the client has no answer to its cancelled request yet.
+
 Until they are opened, loads are *pending* in ``LoadRegistry``, cancelled ones too until the agent has answered. The
 first state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END``, ``DROPPED`` or
 ``AGENT_ENDED``.
@@ -60,7 +70,7 @@ class LoadState(enum.Enum):
         "as before, but its replay is too large, and not for the client: it is dropped whenever too much is held"
     )
     PASSING = "the agent was asked; what it sends goes to the client if the load shows the past, and is compared later"
-    PASSING_CANCELLED = "what the agent sends goes to the client, which has cancelled; the agent may answer that or not"
+    PASSING_CANCELLING = "what the agent sends goes to the client, which has cancelled; the agent may answer or not"
     PASSING_ABANDONED = "cancelled; the agent has answered a later request, so nothing is expected for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
@@ -256,14 +266,14 @@ STATES: dict[LoadState, StateDefinition] = {
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.DROP_IMPORT,)),
             # The agent answers cancelled requests that pass, as it would without us.
-            LoadEvent.CANCEL_REQUESTED: (LoadState.PASSING_CANCELLED, ()),
+            LoadEvent.CANCEL_REQUESTED: (LoadState.PASSING_CANCELLING, ()),
         },
     ),
-    LoadState.PASSING_CANCELLED: StateDefinition(
+    LoadState.PASSING_CANCELLING: StateDefinition(
         phase=LoadPhase.ASKED,
         transitions={
             **_PASSING_TRANSITIONS,
-            LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
+            LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLING, (Action.DROP_IMPORT,)),
             # Agents answer in order, so it has left this one out.
             LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_REPLAY,)),
         },
@@ -346,7 +356,7 @@ STATES: dict[LoadState, StateDefinition] = {
 HOLDING_UNTIL_AGENT_ANSWERS = frozenset({LoadState.HOLDING_REPLAY, LoadState.DROPPING_REPLAY})
 """States in which what the agent sends waits until it answers, for a client that has not cancelled. Fewer than those
 with ``holds_lines``."""
-OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLED})
+OVERTAKABLE_STATES = frozenset({LoadState.PASSING_CANCELLING, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which nothing of the agent is expected any more; a late answer still counts."""

@@ -39,7 +39,7 @@ MEANS_NOTHING = {
     LoadState.HOLDING_REPLAY: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
     LoadState.DROPPING_REPLAY: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, *TOO_MUCH, LoadEvent.TURN_ENDED},
-    LoadState.PASSING_CANCELLED: {
+    LoadState.PASSING_CANCELLING: {
         LoadEvent.CANCEL_REQUESTED,
         LoadEvent.OUTPUT_RESERVED,
         *TOO_MUCH,
