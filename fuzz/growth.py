@@ -373,7 +373,7 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
                     late.add(line, update)
             comparison.end_message()
             choose_past(comparison)
-            comparison.find_new()
+            comparison.find_unrecorded()
 
         return work
 

@@ -166,7 +166,7 @@ class Proxied(Link):
             raise Stuck("the proxy has not read to the agent's end")
 
     def _close(self) -> list[Message]:
-        self._relay.stop_work(SECONDS)
+        self._relay.finish_work(SECONDS)
         # A process that ends closes what it has open.
         for known in self.recorder._recorded_sessions._states_by_id.values():
             self.recorder._files.close(known)

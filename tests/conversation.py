@@ -25,7 +25,7 @@ from typing import Any, Self, assert_never
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from acp_proxy.comparison.comparison import Comparison, ReplayLine
+from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.comparison.whose_past import Rule, apply_rule, choose_past
@@ -126,9 +126,9 @@ def line(*said: Said) -> bytes:
     return b"".join(each if isinstance(each, bytes) else raw(each) + b"\n" for each in said)
 
 
-def agent_lines(*said: Said, late: bool = False) -> tuple[ReplayLine, ...]:
+def agent_lines(*said: Said, late: bool = False) -> tuple[SentLine, ...]:
     """The agent's updates as the comparison takes them; ``late``: they came after the answer."""
-    return tuple(ReplayLine(line(each), late) for each in said)
+    return tuple(SentLine(line(each), late) for each in said)
 
 
 def respell(said: Said) -> bytes:
@@ -301,7 +301,7 @@ class SimulatedSession:
     behind: bool = False
     open: bool | None = None
 
-    def compared(self, told: Iterable[ReplayLine], since: int = 0) -> Comparison:
+    def compared(self, told: Iterable[SentLine], since: int = 0) -> Comparison:
         """``since``: compared is only what was added when there were so many messages, which is the size here."""
         builder = TextBuilder()
         for said in self.says[since:]:
@@ -352,7 +352,7 @@ def _has_same_state(one: object, other: object, compared: set[tuple[int, int]]) 
         return True
     compared.add(pair)
     is_in_turn = isinstance(one, UpdatesInTurn)
-    hidden: dict[str, object] = {"_awaits_replay": None} if is_in_turn else {}
+    hidden: dict[str, object] = {"_replay_may_come": None} if is_in_turn else {}
     hidden |= {"_message_key": None} if is_in_turn and not vars(one)["_letters"] else {}
     return _has_same_state(vars(one) | hidden, vars(other) | hidden, compared)
 
@@ -699,7 +699,7 @@ class CoreConversation:
             is_archived = session in self.archived - self.changed_by_agent
             found = SessionLookedUp(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
-            found = replace(found, is_handed_over=stored.moved or stored.behind, agent_is_behind=stored.behind)
+            found = replace(found, agent_lacks_past=stored.moved or stored.behind, agent_is_behind=stored.behind)
             return replace(found, is_in_use_elsewhere=stored.open)
         return SessionLookedUp(id, is_deleted=stored.deleted, errno_name=stored.trouble)
 

@@ -108,7 +108,7 @@ class Passage:
             assert pump.ended.wait(SECONDS), "the relay has not read to the end"
         for writer in writers:
             writer.join(SECONDS)
-        self._relay.stop_work(SECONDS)
+        self._relay.finish_work(SECONDS)
         to_agent, to_client = (self._heard_by[peer].all() for peer in (Peer.AGENT, Peer.CLIENT))
         for descriptor in self._read_by_relay:
             os.close(descriptor)

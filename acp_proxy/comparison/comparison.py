@@ -28,7 +28,7 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
 
 
-class ReplayLine(NamedTuple):
+class SentLine(NamedTuple):
     """The line of an update that the agent sent about a session that is loaded. ``is_after_an_answer``: it came after
     the agent's answer to this or another load of the session."""
 
@@ -49,7 +49,7 @@ class Comparison:
         """By ``UserMessage.request_key``: the ids of the user's messages in the agent's replay."""
         self.known_compaction_turns: set[int] = set()
         """The turns in ``text`` whose compactions the agent sent."""
-        self.user_message_count = 0
+        self.user_message_count_before_tail = 0
         """How many user messages the agent sent before the tail, known or not."""
         self.has_thoughts = False
         """The agent sent thoughts, known or not."""
@@ -178,7 +178,7 @@ class Comparison:
         )
 
     @property
-    def is_replay_incomplete(self) -> bool:
+    def may_tail_be_context(self) -> bool:
         """Whether the tail has a user message, though the replay has not come to the end of the transcript: if that
         goes on, the message is context."""
         return self.tail.user_message_count > 0 and not self._has_reached_end
@@ -187,7 +187,7 @@ class Comparison:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message.
 
-        ``turn_may_run_elsewhere``: as for ``find_new``. Then the end of that turn goes there."""
+        ``turn_may_run_elsewhere``: as for ``find_unrecorded``. Then the end of that turn goes there."""
         text, message = self.text, self.current_message
         is_user = message is not None and message.role is Role.USER
         is_interrupted = text.is_last_prompt_open and not turn_may_run_elsewhere
@@ -218,12 +218,12 @@ class Comparison:
         return self._split_tail()[1]
 
     def _split_tail(self) -> tuple[list[SentUpdate], list[SentUpdate]]:
-        answer_may_follow = (
+        reply_may_follow = (
             self.place.is_before_reply and not self.place.spans.all_spans and not self.place.call_cursor.known_indexes
         )
-        return self.tail.split(answer_may_follow=answer_may_follow)
+        return self.tail.split(reply_may_follow=reply_may_follow)
 
-    def find_new(self, *, turn_may_run_elsewhere: bool | None = None) -> list[bytes]:
+    def find_unrecorded(self, *, turn_may_run_elsewhere: bool | None = None) -> list[bytes]:
         """The lines of the tail to record.
 
         - If the transcript is empty, all.
@@ -238,7 +238,7 @@ class Comparison:
         """
         if self.is_too_costly:
             return []
-        return self.tail.find_new(is_all_new=self.text.is_empty, turn_may_run_elsewhere=turn_may_run_elsewhere)
+        return self.tail.find_unrecorded(is_all_new=self.text.is_empty, turn_may_run_elsewhere=turn_may_run_elsewhere)
 
     def drop_tail(self) -> None:
         """Hold no more of what was new: it is recorded."""
@@ -302,7 +302,7 @@ class Comparison:
             message = self._begin_message(sent_update, message_id)
         letters = read_block_letters(acp.member(update, "content"))
         may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT_TEXT_LIMIT
-        if may_be_whole and (self.text.has_message(letters, self.place.position) or self._is_known_warning(letters)):
+        if may_be_whole and (self.text.has_message(letters, self.place.position) or self._is_known_remark(letters)):
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._begin_message(sent_update, message_id)
         is_user = message.role is Role.USER
@@ -367,7 +367,7 @@ class Comparison:
     def _compare_known_words(self, message: SentMessage, span: Span) -> bool:
         """Take a message that the transcript has after the place of the replay. Returns whether it is that one."""
         has_place = self.place.user_cursor.has_begun and not self.place.is_before_reply and self.place.may_be_at_end
-        is_greeting = span[1] <= self._first_user_message_position or self._is_known_warning(message.letters)
+        is_greeting = span[1] <= self._first_user_message_position or self._is_known_remark(message.letters)
         is_said_again = is_greeting or self.text.has_earlier_message(message.letters, span[0])
         if self._has_surely_new_turn and is_said_again and not self.place.continues_turn(span):
             self.place.spans.add(span)
@@ -403,7 +403,7 @@ class Comparison:
         """The end of what the agent said before the first user message."""
         return self.text.find_turn_span(0)[1] if self.text.user_messages else 0
 
-    def _is_known_warning(self, letters: str) -> bool:
+    def _is_known_remark(self, letters: str) -> bool:
         """Whether the agent said this before the first user message. Agents greet and warn in the same words in each
         load: no message before that is the past."""
         return self.text.has_earlier_message(letters, self._first_user_message_position)
@@ -442,7 +442,7 @@ class Comparison:
         """Something known has come: nothing before it is new. ``is_first_user_message``: it is that with which
         the replay begins. What comes before that is a greeting or a warning, unless it is a turn."""
         self.has_new_before_tail |= self.tail.has_turn if is_first_user_message else self.tail.has_new
-        self.user_message_count += self.tail.user_message_count
+        self.user_message_count_before_tail += self.tail.user_message_count
         self.tail.begin_next(is_rest_of_turn=self.place.is_cut_at(self.place.position), completes_turn=completes_turn)
         self._has_unknown_user_message = False
         self.context.confirm_suspected()
@@ -576,7 +576,7 @@ class Comparison:
             self.tail.keep_greeting()
         self.place.move_to_user_message(user_index, letters)
         self._is_in_thoughts = False
-        self.user_message_count += 1
+        self.user_message_count_before_tail += 1
         completes_turn = self.place.user_cursor.next_index > self.text.last_replied_turn
         self._begin_tail(is_first_user_message=is_first, completes_turn=completes_turn)
 

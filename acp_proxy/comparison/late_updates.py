@@ -20,7 +20,7 @@ UNDECIDED_LIMIT = 1024 * 1024
 
 class LateUpdates:
     """The updates of one session between the answer to a load and the next prompt. What is new in them is recorded by
-    ``Comparison.find_new``, which knows only then what follows it."""
+    ``Comparison.find_unrecorded``, which knows only then what follows it."""
 
     def __init__(
         self,
@@ -28,29 +28,29 @@ class LateUpdates:
         *,
         hides_replay: bool,
         shows_past: bool = True,
-        is_handed_over: bool = False,
+        agent_lacks_past: bool = False,
         turn_may_run_elsewhere: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer. With ``hides_replay`` and
         ``shows_past``, this ends its last message.
 
         ``hides_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``shows_past``: as for ``LoadPlan``. ``is_handed_over``: the agent's session began with a
-        handover, so it lacks turns of the transcript. ``turn_may_run_elsewhere``: as for ``Comparison.find_new``.
+        ``shows_past``: as for ``LoadPlan``. ``agent_lacks_past``: as for ``SessionLookedUp``.
+        ``turn_may_run_elsewhere``: as for ``Comparison.find_unrecorded``.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._hides_replay = hides_replay
         self._shows_past = shows_past
-        self._is_handed_over = is_handed_over
+        self._agent_lacks_past = agent_lacks_past
         self._turn_may_run_elsewhere = turn_may_run_elsewhere
-        self._waiting_updates: list[SentUpdate] = []
+        self._undecided_updates: list[SentUpdate] = []
         self._size = 0
         if hides_replay and shows_past:
             # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
             comparison.end_message()
-            self._waiting_updates = comparison.find_undecided()
+            self._undecided_updates = comparison.find_undecided()
         self._is_replay = False
         """A user message came before the next prompt, so the agent replays."""
         self._is_reworded = False
@@ -83,7 +83,7 @@ class LateUpdates:
         message = comparison.current_message
         if previous_message is not None and message is not previous_message:
             self._drop_if_seen(previous_message)
-        self._waiting_updates.append(sent_update := comparison.last_update)
+        self._undecided_updates.append(sent_update := comparison.last_update)
         self._size += len(line)
         if self._size > UNDECIDED_LIMIT:
             return self._take_waiting()
@@ -127,7 +127,7 @@ class LateUpdates:
             return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
         # Other words than the transcript's answer, with known turns after it. If one of them follows, these were that
         # answer, which the client has seen in its own words; if nothing follows, they are new.
-        self._is_reworded = self._client_saw_past and place.is_before_known_turn and not self._is_handed_over
+        self._is_reworded = self._client_saw_past and place.is_before_known_turn and not self._agent_lacks_past
         if self._is_reworded:
             return []
         if self._client_saw_past and not was_new:
@@ -170,11 +170,11 @@ class LateUpdates:
         except messages that the transcript lacks. What follows may be new, and must not bring it along.
 
         ``incoming_count``: how many updates the message that is coming has, which stay."""
-        end = max(0, len(self._waiting_updates) - incoming_count)
-        self._waiting_updates[:end] = filter(self._comparison.tail.is_in_tail, self._waiting_updates[:end])
+        end = max(0, len(self._undecided_updates) - incoming_count)
+        self._undecided_updates[:end] = filter(self._comparison.tail.is_in_tail, self._undecided_updates[:end])
 
     def _take_waiting(self) -> list[bytes]:
-        updates, self._waiting_updates = self._waiting_updates, []
+        updates, self._undecided_updates = self._undecided_updates, []
         self._size, self._is_reworded = 0, False
         return [*map(self._choose_line, updates)]
 

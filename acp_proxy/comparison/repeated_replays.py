@@ -5,7 +5,7 @@ the agent was asked for several. Lines in, lines out.
 from collections import deque
 from itertools import takewhile
 
-from acp_proxy.comparison.comparison import Comparison, ReplayLine
+from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.context_messages import has_context_form
 from acp_proxy.comparison.letters import SHORT_TEXT_LIMIT, digest, read_block_letters
 from acp_proxy.comparison.sent_messages import read_update_as_v1, read_without_ids
@@ -78,13 +78,13 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     for line in lines[repeat_index:]:
         comparison.add(line, read_update_as_v1(line), is_after_an_answer=False)
     comparison.end_message()
-    new_lines = comparison.find_new()
+    new_lines = comparison.find_unrecorded()
     if comparison.has_new_before_tail:  # the user has said the same again
         return lines
     return [*lines[:repeat_index], *new_lines]
 
 
-def find_last_replay(lines: list[ReplayLine]) -> list[ReplayLine]:
+def find_last_replay(lines: list[SentLine]) -> list[SentLine]:
     """The last of several replays in a row.
 
     It begins with a repetition of the first user message, or of the first line if there is none, and with what comes
@@ -130,7 +130,7 @@ def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
     return counts
 
 
-def count_earlier_lines(lines: list[ReplayLine], earlier_first: bytes) -> int:
+def count_earlier_lines(lines: list[SentLine], earlier_first: bytes) -> int:
     """How many lines of a replay are the rest of an earlier one, before its own beginning; 0 if that never comes.
 
     ``earlier_first``: the first line of the earlier replay. An agent that answers a load after the first message
@@ -243,7 +243,7 @@ class OtherReplays:
         """This load is sent after a cancelled one, for which so many lines have come."""
         self._cancelled_counts[load_id] = count
 
-    def separate(self, lines: list[ReplayLine], cancelled: dict[object, list[ReplayLine]]) -> list[ReplayLine]:
+    def separate(self, lines: list[SentLine], cancelled: dict[object, list[SentLine]]) -> list[SentLine]:
         """The agent has answered this load: return its own replay, followed by what may be the rest of the earlier one.
 
         ``lines``: what has come for this load. ``cancelled``: by cancelled load that the agent leaves unanswered, what
@@ -256,7 +256,7 @@ class OtherReplays:
             if len(lines) == len(all_lines):  # they do not begin alike: this one's began after it was asked for
                 count = sum(self._cancelled_counts.get(load_id, 0) for load_id in cancelled)
                 lines = find_last_replay(all_lines[count:])
-        rest_lines: list[ReplayLine] = []  # without an earlier replay, all is of this one
+        rest_lines: list[SentLine] = []  # without an earlier replay, all is of this one
         if self._earlier_first_line == b"":
             # Nothing of that came before its answer: all is of it, and this load's own comes after this answer.
             rest_lines = lines

@@ -122,17 +122,17 @@ class Tail:
         """Whether this update is in the tail, or was left out because of the limit."""
         return update.tail_number == self._tail_number
 
-    def split(self, *, answer_may_follow: bool) -> tuple[list[SentUpdate], list[SentUpdate]]:
+    def split(self, *, reply_may_follow: bool) -> tuple[list[SentUpdate], list[SentUpdate]]:
         """All updates, in two parts: those that are new, and the neutral ones after them, which depend on what the
-        agent sends next. ``answer_may_follow``: to a user message that the transcript has, so one that it lacks depends
+        agent sends next. ``reply_may_follow``: to a user message that the transcript has, so one that it lacks depends
         on that too."""
         updates = [*self._greeting, *self._call_ends, *self._updates]
-        end = _count_to_last_answer(updates) if answer_may_follow else _count_shown(updates)
+        end = _count_to_last_answer(updates) if reply_may_follow else _count_shown(updates)
         return updates[:end], updates[end:]
 
-    def find_new(self, *, is_all_new: bool, turn_may_run_elsewhere: bool | None) -> list[bytes]:
+    def find_unrecorded(self, *, is_all_new: bool, turn_may_run_elsewhere: bool | None) -> list[bytes]:
         """The lines to record. ``is_all_new``: the transcript is empty. ``turn_may_run_elsewhere``: as for
-        ``Comparison.find_new``."""
+        ``Comparison.find_unrecorded``."""
         sent_again = {update.line for update in self._updates}  # an earlier replay may have ended with the same lines
         tail = [*(update for update in self._greeting if update.line not in sent_again), *self._updates]
         if is_all_new:
@@ -146,7 +146,7 @@ class Tail:
         turn_start = _find_turn_start(tail, is_new_without_reply=self.has_new_without_reply)
         # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
         # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
-        if self.is_rest_of_turn and turn_may_run_elsewhere is False and any(map(_is_missing, self._updates)):
+        if self.is_rest_of_turn and turn_may_run_elsewhere is False and any(map(_is_new, self._updates)):
             turn_start, tail = len(tail) - len(self._updates), tail[: _count_shown(tail)]
         # Before that: only what came after the answer, since the agent says it now. What came before it may be history
         # in other words, and what the transcript has somewhere is a repetition.
@@ -182,7 +182,7 @@ class Tail:
         )
 
 
-def _is_missing(update: SentUpdate) -> bool:
+def _is_new(update: SentUpdate) -> bool:
     """Whether these are words or a call that the transcript has nowhere."""
     return update.role in (Role.AGENT, Role.CALL) and not update.is_in_transcript
 

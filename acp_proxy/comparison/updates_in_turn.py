@@ -30,10 +30,10 @@ class UpdatesInTurn:
     """The updates of one session in that turn. The comparison is over, so each line comes out with whether
     to record it."""
 
-    def __init__(self, comparison: Comparison, *, hides_replay: bool, awaits_replay: bool = False) -> None:
+    def __init__(self, comparison: Comparison, *, hides_replay: bool, replay_may_come: bool = False) -> None:
         """``comparison``: with what the agent sent before the prompt. ``hides_replay``: the client must not get
         that, since it has seen the transcript, or wants nothing of the past.
-        ``awaits_replay``: as for ``add``."""
+        ``replay_may_come``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
         self._hides_replay = hides_replay
         self._position, self._next_user_index = comparison.place.position, comparison.place.user_cursor.next_index
@@ -42,7 +42,7 @@ class UpdatesInTurn:
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call_index = 0
         """Where a proved replay has come to in the transcript's calls."""
-        self._may_continue = comparison.place.stops_inside_turn or awaits_replay
+        self._may_continue = comparison.place.stops_inside_turn or replay_may_come
         """Whether what the agent sends next may go on in order."""
         self._is_replay_proven = self._is_message_proof = False
         """Whether a user message has proved that what comes is a replay, and whether the one that is coming does."""
@@ -57,7 +57,7 @@ class UpdatesInTurn:
         self._may_become_echo = False
         """Whether the user message that is coming may belong to the replay ("go") or begin an echo ("go on"). Then its
         lines alone are undecided."""
-        self._awaits_replay = False
+        self._replay_may_come = False
         """As for ``add``: the replay comes now."""
         self._was_awaited = False
         """Whether that was so when the last user message came."""
@@ -71,22 +71,21 @@ class UpdatesInTurn:
         """The indexes of the calls of which the replay has sent the end."""
 
     @property
-    def may_still_run(self) -> bool:
+    def replay_may_still_run(self) -> bool:
         """Whether a replay may still run, so that other updates than user messages may belong to it, or end a message
         that may."""
         return self._may_continue or bool(self._undecided) or bool(self._letters)
 
     def add(
-        self, line: bytes, update: object, unechoed_letters: list[str], *, awaits_replay: bool = False
+        self, line: bytes, update: object, unechoed_letters: list[str], *, replay_may_come: bool = False
     ) -> list[SortedLine]:
         """Take an update of a turn: its line, and its parsed ``params.update``.
 
         ``unechoed_letters``: the letters of the open prompts without an echo; an echoed one is removed.
-        ``awaits_replay``: the agent was asked for a replay, which the client has not cancelled, and has not answered. A
-        line that was not sent or not recorded comes back later, from this or from ``release``, unless it belongs to a
-        replay.
+        ``replay_may_come``: as for ``Load``. A line that was not sent or not recorded comes back later, from this or
+        from ``release``, unless it belongs to a replay.
         """
-        self._awaits_replay = awaits_replay
+        self._replay_may_come = replay_may_come
         kind = acp.update_kind(update) or ""
         message_key = (kind, acp.text(update, "messageId"))
         sorted_lines = self._end_message() if message_key != self._message_key else []
@@ -113,7 +112,7 @@ class UpdatesInTurn:
             if compared_by is ComparedBy.NEUTRAL_WORDS
             else digest(update) in self._text.whole_update_digests
         )
-        if is_known and self._awaits_replay and self._is_replay_proven and compared_by is ComparedBy.NEUTRAL_WORDS:
+        if is_known and self._replay_may_come and self._is_replay_proven and compared_by is ComparedBy.NEUTRAL_WORDS:
             return sorted_lines + self._leave_undecided(line) + self._resolve_undecided(is_new=False)
         return sorted_lines + (self._leave_undecided(line) if is_known else self._pass_as_new(line))
 
@@ -130,7 +129,7 @@ class UpdatesInTurn:
         if not may_become_echo and self._context.looks_like_context(letters, follows_call=self._follows_call):
             return [SortedLine(line, not (self._hides_replay and self._is_replay_proven), should_record=False)]
         self._letters += letters
-        self._was_awaited = self._awaits_replay
+        self._was_awaited = self._replay_may_come
         proof_index = self._find_proof(self._letters)
         proof_index = proof_index if proof_index is not None else self._find_proof(letters)  # within context
         may_become_proof = self._may_become_proof()
@@ -154,7 +153,7 @@ class UpdatesInTurn:
         """The prompt that the user message echoes: in its letters, or in a form of the one with ``proof_index``."""
         # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
         is_running_echoed = self._begun_count > 0 and self._text.user_messages[self._begun_count - 1].is_echoed
-        if self._awaits_replay and is_running_echoed and proof_index is not None and proof_index < self._begun_count:
+        if self._replay_may_come and is_running_echoed and proof_index is not None and proof_index < self._begun_count:
             return None
         forms = [self._letters, *(self._text.user_messages[proof_index].variants if proof_index is not None else [])]
         return next((prompt for prompt in prompts if prompt in forms), None)
@@ -170,7 +169,7 @@ class UpdatesInTurn:
         user_messages = self._text.user_messages
         candidates = (
             user_messages
-            if self._awaits_replay
+            if self._replay_may_come
             else [*user_messages[self._next_user_index : self._next_user_index + 1], *user_messages[:1]]
         )
         return any(form.startswith(self._letters) for user in candidates for form in user.variants)
@@ -194,7 +193,7 @@ class UpdatesInTurn:
         next_index = self._next_user_index
         if next_index and (index := self._text.find_user_message(letters, next_index)) is not None:
             return index
-        if self._awaits_replay:
+        if self._replay_may_come:
             return self._text.find_user_message(letters, 0)
         return 0 if self._text.user_messages and letters in self._text.user_messages[0].variants else None
 
@@ -215,7 +214,7 @@ class UpdatesInTurn:
         end_of_turn = self._text.find_max_end(self._next_user_index)
         if self._text.agent_letters.startswith(letters, self._position + len(self._letters), end_of_turn):
             return True
-        if not self._awaits_replay:
+        if not self._replay_may_come:
             return False
         message = self._letters + letters
         start = self._text.find_message_start(message, self._position, end_of_turn)
@@ -253,7 +252,7 @@ class UpdatesInTurn:
         call_index = next((index for index in self._text.calls_by_id.get(id, ()) if index in calls), None)
         if call_index is not None and acp.update_kind(fields) == update_kinds.TOOL_CALL:
             call_index = None if self._is_other_call(call_index, fields) else call_index
-        is_past = self._awaits_replay or self._next_user_index < self._begun_count
+        is_past = self._replay_may_come or self._next_user_index < self._begun_count
         if call_index is None and is_past and self._is_replay_proven and self._next_call_index in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
             call_index = self._next_call_index if self._text.calls[self._next_call_index].title == title else None

@@ -44,7 +44,7 @@ class Rule(enum.Enum):
     NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")  # an event, unless it passes
     IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")  # a plan
     HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")  # a plan, or an event
-    ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")  # a plan
+    BY_OPTION = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")  # a plan
     # By ``choose_past``, after the agent's answer. ``UNREADABLE`` also stands for a comparison that was given up, since
     # nobody waits for its result.
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
@@ -173,7 +173,7 @@ def _lacks_user_messages(comparison: Comparison, *, may_have_waiting_prompts: bo
     expected = sum(
         1 for user in text.user_messages if not (user.takes_back or (may_have_waiting_prompts and user.is_waiting))
     )
-    return comparison.user_message_count - commands < expected
+    return comparison.user_message_count_before_tail - commands < expected
 
 
 def _list_expected_turns(text: TranscriptText) -> list[int]:

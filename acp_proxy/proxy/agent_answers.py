@@ -50,9 +50,9 @@ class AgentAnswers:
     def handle(self, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer: to a request of acp-proxy's own, to a load, to a prompt, or to another of the client's
         that means something here. All others pass."""
-        if (own_effects := self._agent_list.handle_own_answer(line, message)) is not None:
+        if (own_effects := self._agent_list.handle_answer_to_own_request(line, message)) is not None:
             return own_effects
-        if (own_effects := self._draft_methods.handle_own_answer(message)) is not None:
+        if (own_effects := self._draft_methods.handle_answer_to_own_request(message)) is not None:
             return own_effects
         open_request = self._open_requests.take(Peer.CLIENT, message.id)
         if open_request is None:
@@ -85,7 +85,7 @@ class AgentAnswers:
                     effects += self._session_tracker.track_steering(session_id, request.raw)
             case acp.DELETE if is_recording and has_succeeded and session_id is not None:
                 effects += self._load_machine.delete_session(session_id)
-            case method if is_recording and has_succeeded and method in jetbrains_index.INDEX_METHODS:
+            case method if is_recording and has_succeeded and method in jetbrains_index.AGENT_INDEX_METHODS:
                 return [*effects, *self._agent_index.handle_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 

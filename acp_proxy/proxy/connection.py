@@ -383,7 +383,7 @@ class Connection:
         end_effects = self._session_tracker.end_work(session_id)
         title_effects = self._turn_ends.send_title(session_id) if end_effects else []
         handover_effects = (
-            self._turn_ends.note_completed_handover(session_id, None, succeeded=work_state == versions.IDLE)
+            self._turn_ends.note_delivered_record(session_id, None, succeeded=work_state == versions.IDLE)
             if end_effects
             else []
         )

@@ -64,7 +64,7 @@ class DraftMethods:
                 return [AnswerStatus(request.id, session_id, agent_has(session_id), is_open)]
         return None
 
-    def handle_own_answer(self, message: Response) -> list[Effect] | None:
+    def handle_answer_to_own_request(self, message: Response) -> list[Effect] | None:
         """The effects of the agent's answer to a close of acp-proxy's own; None for all other answers."""
         archiving = self._closing.pop(message.id, None) if message.id is not None else None
         if archiving is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from acp_proxy.comparison.comparison import ReplayLine
+from acp_proxy.comparison.comparison import SentLine
 from acp_proxy.comparison.whose_past import Decision
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.transcript.rewinds import Point
@@ -297,7 +297,7 @@ class CompareUnsettled(Struct, frozen=True):
 
     request_id: RequestId
     session_id: str
-    updates: tuple[ReplayLine, ...]
+    updates: tuple[SentLine, ...]
     since_size: int | None = None
 
 
@@ -309,13 +309,13 @@ class ChooseAndShowPast(Struct, frozen=True):
     """
 
     request_id: RequestId
-    updates: tuple[ReplayLine, ...] = ()
+    updates: tuple[SentLine, ...] = ()
     """What the agent sent of the conversation."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
     planned_decision: Decision | None = None
     """What ``choose_past`` returns (``Load.planned_decision``); None: it finds a rule."""
-    is_handed_over: bool = False
+    agent_lacks_past: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""

@@ -30,7 +30,7 @@ class SessionLookedUp(Struct, frozen=True):
 
     That is one of five: another session continues in it, it was deleted, the store cannot be read, there is nothing of
     it, or there is a transcript. All fields below ``has_transcript`` are about that, and only a transcript sets them;
-    ``is_handed_over`` also what this process knows of a handover.
+    ``agent_lacks_past`` also what this process knows of a handover.
     """
 
     request_id: RequestId
@@ -47,13 +47,13 @@ class SessionLookedUp(Struct, frozen=True):
     """The session is archived in the store, but not in the agent, as far as is known."""
     is_in_use_elsewhere: bool | None = None
     """Another process has the transcript open to append; None: not known."""
-    is_handed_over: bool = False
+    agent_lacks_past: bool = False
     """The agent's own session has at most a part of this one: it was handed over before, or has turns of another
     machine, or is another agent's."""
     alias: str | None = None
     """The agent's id, if it differs."""
     agent_is_behind: bool = False
-    """The agent's session lacks turns of other machines, so ``is_handed_over`` holds, too. Not of a copy, which has
+    """The agent's session lacks turns of other machines, so ``agent_lacks_past`` holds, too. Not of a copy, which has
     no session of this agent."""
     agent_has_no_session: bool = False
     """It was copied from another agent, or comes from another machine, and this agent has no session for it yet."""

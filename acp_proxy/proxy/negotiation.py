@@ -74,7 +74,7 @@ class Negotiation:
         services.agent_index_capabilities = jetbrains_index.find_index_capabilities(
             self._initialize_params, message.result
         )
-        self._negotiated.sends_titles = capabilities.LIST in services.served_here
+        self._negotiated.sends_title_with_past = capabilities.LIST in services.served_here
         self._continuations.are_listed = capabilities.LIST in offer.served_by_agent
         fills_agents_list = (
             services.may_serve and offer.dialect.fills_titles and services.modes.list != capabilities.AGENT

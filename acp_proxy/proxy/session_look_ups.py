@@ -9,7 +9,7 @@ from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, Forward, LookUpSession, SetArchived
 from acp_proxy.proxy.events import SessionLookedUp
-from acp_proxy.proxy.lists.jetbrains_index import INDEX_METHODS
+from acp_proxy.proxy.lists.jetbrains_index import AGENT_INDEX_METHODS
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_starter import LoadStarter
@@ -86,14 +86,14 @@ class SessionLookUps:
         """Whether the store may know another id for a session that was not opened here."""
         if not (self._services.is_ready and self._session_tracker.is_recording):
             return False
-        exists_here = self._session_tracker.sessions.exists_here(session_id)
-        return not exists_here and self._aliases.find_agent_id(session_id) is None
+        exists_in_run = self._session_tracker.sessions.exists_in_run(session_id)
+        return not exists_in_run and self._aliases.find_agent_id(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
         if request.method not in acp.UNARCHIVES or not self._services.may_amend_lists:
             return False
-        return self._services.agent_serves(INDEX_METHODS[request.method].part)
+        return self._services.agent_serves(AGENT_INDEX_METHODS[request.method].part)
 
     def look_up_to_resend(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """The agent refused a prompt because it does not know the session: look that up, to send the prompt again in a

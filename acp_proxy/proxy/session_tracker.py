@@ -37,7 +37,7 @@ class SessionTracker:
     def __init__(self, *, is_recording: bool) -> None:
         self.is_recording = is_recording
         self.sessions = TrackedSessions()
-        self._early_updates = EarlyUpdates()
+        self._early_updates = EarlyEntries()
 
     def track_turn_cancel(self, session_id: str | None) -> None:
         if session_id is not None and session_id in self.sessions:
@@ -97,7 +97,7 @@ class SessionTracker:
 
     def note(self, session_id: str, note_type: NoteType, **members: object) -> list[TranscriptEffect]:
         """A note by acp-proxy, if the session is recorded. ``members``: as in docs/transcript-format.md."""
-        exists = self.sessions.exists_here(session_id)
+        exists = self.sessions.exists_in_run(session_id)
         return [RecordNote(session_id, {"type": note_type} | members)] if exists else []
 
     def note_shown_past(
@@ -318,7 +318,7 @@ class SessionTracker:
         return [RecordMessage(session_id, Peer.AGENT, raw) for raw, _ in early]
 
 
-class EarlyUpdates:
+class EarlyEntries:
     """Updates of sessions that may be new: an open request may be what opens them, and its answer, which says in which
     directory, has not come. Holds at most ``EARLY_LIMIT`` bytes."""
 

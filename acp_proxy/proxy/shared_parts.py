@@ -20,7 +20,7 @@ class Negotiated:
         """The optional kinds of updates that the client understands."""
         self.accepted_content: frozenset[str] = frozenset()
         """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
-        self.sends_titles = True
+        self.sends_title_with_past = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
 
 

@@ -33,7 +33,7 @@ class _Prompt:
         self.is_cancelled = self.is_accepted = self.has_work_begun = self.is_work_over = False
 
 
-class OpenPrompts:
+class PromptsInTurn:
     """A session's prompts whose turns have not ended, oldest first. False if there are none.
 
     In version 1, the answer to a prompt ends its turn. In version 2, it only accepts the prompt, and the turn ends when
@@ -106,7 +106,7 @@ class TrackedSession:
         self.directories: list[str] = []
         self.opening_answer: Mapping[str, object] = {}
         """What the agent answered last when it opened the session, without the id: its modes, for example."""
-        self.prompts = OpenPrompts()
+        self.prompts = PromptsInTurn()
         self.is_deleted = False
         self.is_open = False
         """Whether the agent has it in memory: it was opened or prompted here, and not closed since."""
@@ -140,12 +140,12 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         """Whether the session was deleted, and not prompted since."""
         return session_id in self and self[session_id].is_deleted
 
-    def exists_here(self, session_id: str) -> bool:
-        """Whether the session was opened or named here, and not deleted since."""
+    def exists_in_run(self, session_id: str) -> bool:
+        """Whether the session was opened or named in this run, and not deleted since."""
         return session_id in self and not self[session_id].is_deleted
 
     def is_open(self, session_id: str) -> bool:
-        return self.exists_here(session_id) and self[session_id].is_open
+        return self.exists_in_run(session_id) and self[session_id].is_open
 
     def find_opening_answer(self, session_id: str) -> Mapping[str, object]:
         """What the agent answered last when it opened the session here, without the id: its modes, for example."""

@@ -50,7 +50,7 @@ class TurnEnds:
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._look_ups.look_up_to_resend(load, prompt, line)
         effects = self._load_line_handler.release_undecided_updates(session_id)
-        effects += self.note_completed_handover(session_id, id, succeeded=message.error is None)
+        effects += self.note_delivered_record(session_id, id, succeeded=message.error is None)
         effects += [
             *self._message_tracker.track_answer(open_request, message),
             *self._load_machine.handle_turn_end(session_id),
@@ -63,7 +63,7 @@ class TurnEnds:
         accept_effects = self._session_tracker.track_accepted_prompt(session_id, message.raw, id)
         is_over = EndTurn(session_id) in accept_effects
         end_effects = (
-            [*self.send_title(session_id), *self.note_completed_handover(session_id, id, succeeded=True)]
+            [*self.send_title(session_id), *self.note_delivered_record(session_id, id, succeeded=True)]
             if is_over
             else []
         )
@@ -74,15 +74,15 @@ class TurnEnds:
             *self._load_line_handler.send_in_order(session_id, line),
         ]
 
-    def note_completed_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
-        """A turn has ended, which may complete a handover, or catching up. ``prompt``: the one that was answered, if
-        any."""
-        delivered = self._handovers.take_completed(session_id, prompt, succeeded=succeeded)
+    def note_delivered_record(self, session_id: str, prompt_id: RequestId | None, *, succeeded: bool) -> list[Effect]:
+        """A turn has ended, which may complete a handover, or catching up. ``prompt_id``: of the prompt that was
+        answered, if any."""
+        delivered = self._handovers.take_delivered_record(session_id, prompt_id, succeeded=succeeded)
         if delivered is None:
             return []
-        if delivered.new_id is None:
+        if delivered.agent_id is None:
             return [*self._session_tracker.note(session_id, NoteType.CAUGHT_UP)]
-        return [*self._session_tracker.note(session_id, NoteType.HANDOVER, to=delivered.new_id)]
+        return [*self._session_tracker.note(session_id, NoteType.HANDOVER, to=delivered.agent_id)]
 
     def send_title(self, session_id: str) -> list[Effect]:
         """Send an update with the title made from the prompts, if the list has that too, so that both show the same."""

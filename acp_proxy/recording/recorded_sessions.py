@@ -90,7 +90,7 @@ class RecordedSessions:
 
         def begin_anew(session: SessionFileState) -> None:
             self._files.close(session)
-            session.file_is_deleted = session.was_created = False
+            session.file_is_deleted = session.was_opened = False
             session.header = replace(session.header, origin=file_format.PARTIAL, created_at=stamp)
 
         def prepare_file(session: SessionFileState) -> None:
@@ -98,7 +98,7 @@ class RecordedSessions:
                 begin_anew(session)
                 session.must_lift_delete = True
             self._files.lift_delete(session)
-            if session.was_created and not self._files.open_and_check_name(session):
+            if session.was_opened and not self._files.open_and_check_name(session):
                 begin_anew(session)
             appender = self._files.open_appender(session)
             self._files.ids_to_mark.add(session_id)
@@ -151,7 +151,7 @@ class RecordedSessions:
             name = file_name(session_id)
             if append_remote_turns(self._store.layout, agent_folder, name) and session is not None:
                 # The file that takes its place is opened as that of a session begun elsewhere.
-                session.was_created = False
+                session.was_opened = False
 
     def close_and_check_in_use(self, agent_folder: str, session_id: str) -> bool | None:
         """Close a session's transcript here, and return whether another process has it open to append: one lock cannot

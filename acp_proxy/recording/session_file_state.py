@@ -21,8 +21,8 @@ class SessionFileState(Struct):
     """Where the fork was made, unless at the end."""
     size_to_copy: int | None = None
     """How many bytes to copy of the parent's transcript."""
-    was_created: bool = False
-    """Its file existed once."""
+    was_opened: bool = False
+    """Its file was opened here, so it is opened again only if it is still the same one."""
     file_identity: bytes = b""
     """That of its file, if that existed."""
     file_is_deleted: bool = False

@@ -239,7 +239,7 @@ class TranscriptFiles:
             self.close(session)
         if session.appender is None:
             session_id = session.header.session_id
-            if session.was_created:
+            if session.was_opened:
                 session.appender = self._store.reopen(session.agent_folder, session_id, session.file_identity)
             else:
                 if not self._store.still_exists:
@@ -248,7 +248,7 @@ class TranscriptFiles:
                     self.lift_delete(session)
                 session.appender = self._create(session)
                 session.file_identity = session.appender.identity
-                session.was_created, session.is_new = True, False
+                session.was_opened, session.is_new = True, False
                 session.parent_id = None  # a later new beginning is not a copy
             self._with_open_file[session_id] = session
             self._close_oldest()

@@ -4,7 +4,7 @@ load (``past_thread``), for what the agent sends later (``load_performer``), and
 
 from collections.abc import Callable, Iterable
 
-from acp_proxy.comparison.comparison import Comparison, ReplayLine
+from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.protocol import acp, v2_updates
 from acp_proxy.transcript.reader import AlikeLines, Line
@@ -13,7 +13,7 @@ from acp_proxy.transcript.v2_entries import read_as_v1
 
 def compare_with_transcript(
     transcript: Iterable[Line | AlikeLines],
-    replay: Iterable[ReplayLine],
+    replay: Iterable[SentLine],
     mask: Callable[[bytes], bytes] | None = None,
     is_needed: Callable[[], bool] = lambda: True,
 ) -> Comparison | None:

@@ -61,11 +61,11 @@ class OpenedTranscript:
             request_id, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived
         )
         if self.is_uncopied:
-            return replace(session, is_handed_over=True, agent_has_no_session=True, is_uncopied=True)
+            return replace(session, agent_lacks_past=True, agent_has_no_session=True, is_uncopied=True)
         return replace(
             session,
             alias=agent_session.alias,
-            is_handed_over=agent_session.was_handed_over,
+            agent_lacks_past=agent_session.lacks_past,
             agent_has_no_session=agent_session.is_missing,
             agent_is_behind=agent_session.is_behind,
             is_in_use_elsewhere=self.is_in_use_elsewhere,

@@ -192,7 +192,7 @@ class Relay:
         if self._recorder is not None:
             self._recorder.flush()
 
-    def stop_work(self, seconds: float) -> None:
+    def finish_work(self, seconds: float) -> None:
         """Let the store's remaining work run, the worker's, the output and the writer for at most ``seconds`` each."""
         if self._store_performer is not None:
             self._store_performer.finish(seconds)

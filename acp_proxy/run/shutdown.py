@@ -87,7 +87,7 @@ class _Supervisor:
             if self._relay.agent_reads_no_more and not has_ended:
                 self._first_end = self._first_end or "the agent closed its input"
         if not self._agent.poll():
-            grace = 0 if self._agent_reads_nothing() else self._grace
+            grace = 0 if self._wait_while_agent_reads() else self._grace
             # Alone, the agent would have had all of this before the end of its input.
             began_at = time.monotonic()
             self._wait_until(lambda: not self._relay.has_waiting_requests or self._agent_gets_no_more(), grace)
@@ -97,7 +97,7 @@ class _Supervisor:
         while not self._is_delivered and self._signal is None:
             self._wait()
         delivery.join(OPEN_OUTPUT_SECONDS)  # after a signal, no longer wait for a client that does not read
-        self._relay.stop_work(_WORK_SECONDS)
+        self._relay.finish_work(_WORK_SECONDS)
 
     def _wait(self, seconds: float | None = _TICK_SECONDS if sys.platform == "win32" else None) -> None:
         """Wait for a report, for at most ``seconds``. On Windows, a signal does not end this."""
@@ -136,8 +136,9 @@ class _Supervisor:
         """Whether the agent has ended or closes, or acp-proxy must."""
         return self._agent.poll() or self._has_agent_closed_stream() or self._signal is not None
 
-    def _agent_reads_nothing(self) -> bool:
-        """Whether the client has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
+    def _wait_while_agent_reads(self) -> bool:
+        """The client has gone: wait while the agent reads the waiting input. Returns whether it has stopped: it has
+        read nothing for ``grace`` seconds."""
         accepted, last_read_at = self._relay.slow_write_count, time.monotonic()
         while self._relay.agent_has_unread_input and self._signal is None and not self._agent.poll():
             if time.monotonic() - last_read_at >= self._grace:

@@ -18,11 +18,11 @@ AGENT_NOTES = frozenset({*NEW_ID_NOTES, *_RESTARTING_NOTES, NoteType.OPENED, Not
 class AgentSession:
     """The session that the agent has, as far as the transcript was read. Offsets are of the entries.
 
-    ``was_handed_over``: the session continued in a new one of an agent with a record, or on another machine.
+    ``lacks_past``: the session continued in a new one of an agent with a record, or on another machine.
     """
 
     def __init__(self, header: Header | None) -> None:
-        self.was_handed_over = False
+        self.lacks_past = False
         self.new_session_count = 0
         """How many new sessions the agent has opened to continue it, on any machine."""
         self._header = header
@@ -42,7 +42,7 @@ class AgentSession:
             return
         kind = note.get("type")
         if kind in _RESTARTING_NOTES:
-            self.was_handed_over = True
+            self.lacks_past = True
         if kind in _RESTARTING_NOTES or kind == NoteType.CAUGHT_UP:
             self._handover_record_offset = max(self._handover_record_offset, offset)
         if kind in NEW_ID_NOTES or kind == NoteType.CONTINUED or note.get("method") == acp.FORK:
@@ -55,7 +55,7 @@ class AgentSession:
         while index >= 0 and not self.is_remote(start + index):
             index = data.rfind(_PROMPT, 0, index)
         if index >= 0:
-            self.was_handed_over = True
+            self.lacks_past = True
             self._last_remote_offset = max(self._last_remote_offset, start + index)
 
     @property

@@ -195,7 +195,7 @@ def _find_handovers(reader: TranscriptReader) -> dict[int, str]:
     answer, since a prompt that failed carries no record."""
     while reader.search():
         pass
-    if not reader.agent_session.was_handed_over:
+    if not reader.agent_session.lacks_past:
         return {}
     return {
         max(number, 1): acp.text(line.entry.note, "to") or ""

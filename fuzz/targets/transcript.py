@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import convert, to_builtins
 
-from acp_proxy.comparison.comparison import ReplayLine
+from acp_proxy.comparison.comparison import SentLine
 from acp_proxy.comparison.whose_past import choose_past
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
@@ -93,12 +93,12 @@ def retold(lines: list[Line], header: Header | None) -> None:
     for one in tellings:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.read_update(said)))]
         comparison = compare_with_transcript(
-            lines, (ReplayLine(said, number % 2 == 1) for number, said in enumerate(told))
+            lines, (SentLine(said, number % 2 == 1) for number, said in enumerate(told))
         )
         assert comparison is not None
         comparison.end_message()
         choose_past(comparison)
-        assert set(comparison.find_new()) <= {*one, *ends_of_calls(told)}, "only what was told can be new"
+        assert set(comparison.find_unrecorded()) <= {*one, *ends_of_calls(told)}, "only what was told can be new"
 
 
 def ends_of_calls(told: list[bytes]) -> Iterator[bytes]:

@@ -124,7 +124,7 @@ def choose_past(comparison: Comparison | None, **known: Any) -> Decision:
 def list_new(comparison: Comparison, *, turn_may_run_elsewhere: bool | None = None) -> list[Update]:
     """The updates that have to be recorded."""
     comparison.end_message()
-    return updates(comparison.find_new(turn_may_run_elsewhere=turn_may_run_elsewhere))
+    return updates(comparison.find_unrecorded(turn_may_run_elsewhere=turn_may_run_elsewhere))
 
 
 def updates(lines: Iterable[bytes]) -> list[Update]:

@@ -681,7 +681,7 @@ def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: lis
     for update in odd:
         comparison.add(b"{}\n", update, is_after_an_answer=True)
     assert choose_past(comparison).rule in Rule
-    assert len(comparison.find_new()) <= len(odd)
+    assert len(comparison.find_unrecorded()) <= len(odd)
 
 
 # A turn that was cut, and that the agent finished.

@@ -368,7 +368,7 @@ class Turn:
         self.prompts, self.loading = [acp.fold_letters(prompt) for prompt in prompts], loading
         comparison = compare_replay(past, *before)
         comparison.end_message()
-        self.replay = UpdatesInTurn(comparison, hides_replay=ours, awaits_replay=loading)
+        self.replay = UpdatesInTurn(comparison, hides_replay=ours, replay_may_come=loading)
 
     def outcome(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
@@ -376,7 +376,7 @@ class Turn:
         return _split_sent(
             out
             for update in updates
-            for out in self.replay.add(line(update), update, self.prompts, awaits_replay=self.loading)
+            for out in self.replay.add(line(update), update, self.prompts, replay_may_come=self.loading)
         )
 
     def rest(self) -> tuple[list[Update], list[Update]]:
@@ -538,9 +538,9 @@ def test_a_user_message_in_pieces_passes_as_soon_as_it_is_another_than_the_first
     assert turn.outcome(user("mend ")) == both()
     assert turn.outcome(user("the other")) == both(user("mend "), user("the other"))
     assert turn.outcome("Well.", user("mend ")) == both("Well.")
-    assert turn.replay.may_still_run
+    assert turn.replay.replay_may_still_run
     assert turn.outcome("Well.") == both(user("mend "), "Well.")
-    assert not turn.replay.may_still_run
+    assert not turn.replay.replay_may_still_run
 
 
 PLAN: Update = {"sessionUpdate": "plan", "entries": []}

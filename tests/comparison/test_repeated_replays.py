@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.comparison.comparison import ReplayLine
+from acp_proxy.comparison.comparison import SentLine
 from acp_proxy.comparison.repeated_replays import (
     RestOfReplay,
     are_alike,
@@ -40,7 +40,7 @@ def lines(updates: list[dict[str, Any]]) -> list[bytes]:
 def test_what_comes_before_the_beginning_is_the_rest_of_an_earlier_replay(
     begins: list[dict[str, Any]], sent: list[dict[str, Any]], rest: int
 ) -> None:
-    replay = [ReplayLine(line, True) for line in lines(sent)]
+    replay = [SentLine(line, True) for line in lines(sent)]
     assert count_earlier_lines(replay, b"".join(lines(begins))) == rest
 
 
@@ -70,13 +70,13 @@ AGAIN = [*FIRST, CALL, *FIRST]
     ],
 )
 def test_the_last_of_several_replays_is_found(before: list[dict[str, Any]], last: list[dict[str, Any]]) -> None:
-    replays = [ReplayLine(line, False) for line in lines([*before, *last])]
+    replays = [SentLine(line, False) for line in lines([*before, *last])]
     assert find_last_replay(replays) == replays[len(before) :]
 
 
 @given(st.lists(st.sampled_from("ab"), max_size=12))
 def test_the_longest_end_that_came_just_before_is_the_last_replay(said: list[str]) -> None:
-    replays = [ReplayLine(line, False) for line in lines([update for line in said for update in replay_of(line)])]
+    replays = [SentLine(line, False) for line in lines([update for line in said for update in replay_of(line)])]
     begins = [at for at, each in enumerate(said) if each == said[0]][1:] if said else []
     twice = [at for at in begins if said[max(0, 2 * at - len(said)) : at] == said[at:]]
     assert find_last_replay(replays) == replays[(twice or begins[-1:] or [0])[0] :]
@@ -99,7 +99,7 @@ class Counted:
 
 def test_each_line_is_compared_a_few_times_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.comparison.repeated_replays.read_without_ids", Counted)
-    many = [ReplayLine(line, False) for line in lines(replay_of("again") * 2_000 + replay_of("and the end"))]
+    many = [SentLine(line, False) for line in lines(replay_of("again") * 2_000 + replay_of("and the end"))]
     assert len(find_last_replay(many)) == 2
     assert Counted.comparisons < 4 * len(many)
 

@@ -51,8 +51,8 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
 """By what happens: what the agent replays (None: nothing that is compared), what else is known, and the decision."""
 
 WITHOUT_COMPARISON = {
-    "a load with --load store": (Rule.ASKED_FOR, True, TRANSCRIPT),
-    "a resume served by a load": (Rule.ASKED_FOR, False, NOTHING),
+    "a load with --load store": (Rule.BY_OPTION, True, TRANSCRIPT),
+    "a resume served by a load": (Rule.BY_OPTION, False, NOTHING),
     "a resume that catches up": (Rule.HANDED_OVER, False, NOTHING),
     "a load in a turn of an agent without one": (Rule.IN_TURN, True, TRANSCRIPT),
     "a load after a handover": (Rule.HANDED_OVER, True, TRANSCRIPT),
@@ -148,7 +148,7 @@ def test_the_numbers_in_transcripts_never_change() -> None:
         "LESS": 4,
         "NOTHING_REPLAYED": 4,
         "SAME": 5,
-        "ASKED_FOR": 6,
+        "BY_OPTION": 6,
     }
 
 
@@ -157,7 +157,7 @@ def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     assert choose_past(compare_replay(past, "> ask 4", "> ask 10")).rule is Rule.SAME
     comparison = compare_replay(past, "> ask 4", "> ask 10", "> ask 14")
     assert choose_past(comparison).rule is Rule.SAME
-    assert [b"ask 14" in line for line in comparison.find_new(turn_may_run_elsewhere=False)] == [True]
+    assert [b"ask 14" in line for line in comparison.find_unrecorded(turn_may_run_elsewhere=False)] == [True]
 
 
 # --- the agent's replay has more
@@ -439,7 +439,7 @@ def test_the_decision_stays_the_same_when_asked_again() -> None:
     comparison = compare_replay(transcript(*TALK), *ONE)
     assert [choose_past(comparison).rule, choose_past(comparison).rule] == [Rule.LESS, Rule.LESS]
     comparison.add(b"{}\n", expand("> thanks"), is_after_an_answer=True)
-    assert comparison.find_new() == []
+    assert comparison.find_unrecorded() == []
 
 
 @pytest.mark.parametrize("message", [None, "1"])

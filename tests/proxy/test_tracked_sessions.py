@@ -4,11 +4,11 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy import tracked_sessions
-from acp_proxy.proxy.tracked_sessions import OpenPrompts, TrackedSessions
+from acp_proxy.proxy.tracked_sessions import PromptsInTurn, TrackedSessions
 
 
 def test_a_prompt_that_is_over_before_its_answer_ends_with_that() -> None:
-    prompts = OpenPrompts()
+    prompts = PromptsInTurn()
     prompts.add(RequestId("1"))
     prompts.begin_work()
     assert not prompts.end_work()
@@ -18,7 +18,7 @@ def test_a_prompt_that_is_over_before_its_answer_ends_with_that() -> None:
 
 
 def test_a_prompt_that_came_after_the_work_goes_on_when_that_ends() -> None:
-    prompts = OpenPrompts()
+    prompts = PromptsInTurn()
     prompts.add(RequestId("1"))
     prompts.begin_work()
     prompts.add(RequestId("2"))
@@ -29,7 +29,7 @@ def test_a_prompt_that_came_after_the_work_goes_on_when_that_ends() -> None:
 
 
 def test_cancelled_prompts_are_open_until_they_are_dropped() -> None:
-    prompts = OpenPrompts()
+    prompts = PromptsInTurn()
     prompts.add(RequestId("1"))
     prompts.cancel_all()
     prompts.add(RequestId("2"))

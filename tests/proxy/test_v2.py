@@ -329,7 +329,7 @@ def test_with_load_store_the_agent_replays_in_vain() -> None:
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
     second.agent.say(agent_chunk("part"), state("idle"), result(1, {}))
-    shown = second.end_past(1, rule=Rule.ASKED_FOR).to_client
+    shown = second.end_past(1, rule=Rule.BY_OPTION).to_client
     assert shown.endswith(line(state("idle"), result(1, {})))
 
 

@@ -329,7 +329,7 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
     talk.editor.say({"jsonrpc": "2.0", "method": "_after"})
     talk.agent.hear(method="_after")
-    talk.relay.stop_work(0.01)
+    talk.relay.finish_work(0.01)
     said = list(talk.editor.lines)
     store.back.set()
     for thread in set(threading.enumerate()) - before:

@@ -160,7 +160,7 @@ class RelayConversation:
             side.end()
             assert pump.ended.wait(SECONDS)
         self.relay.handle_agent_end("agent exited with status 0")
-        self.relay.stop_work(SECONDS)
+        self.relay.finish_work(SECONDS)
         self.editor.close()
         self.agent.close()
 

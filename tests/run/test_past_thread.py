@@ -151,7 +151,7 @@ def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(WANTED, planned_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR))
+    wanted = replace(WANTED, planned_decision=Decision(WhosePast.NOTHING, Rule.BY_OPTION))
     heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
@@ -171,10 +171,10 @@ def test_a_comparison_that_is_given_up_is_not_taken_for_an_agent_that_replayed_n
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(
-        make_request(messages([LACKED, *ANSWER])), planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
+        make_request(messages([LACKED, *ANSWER])), planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION)
     )
     heard, ended = show(path, ours, "full", wanted)
-    assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
+    assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.BY_OPTION)
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
@@ -182,7 +182,7 @@ def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode
     new = messages([LACKED])
     wanted = replace(
         make_request(messages(ANSWER) + new),
-        planned_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
+        planned_decision=Decision(WhosePast.NOTHING, Rule.BY_OPTION),
     )
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.latest_state_lines) == ([], [])
@@ -244,7 +244,7 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
 
 
 @pytest.mark.parametrize(
-    ("is_handed_over", "makes_handover_record", "ids"),
+    ("agent_lacks_past", "makes_handover_record", "ids"),
     [
         (True, False, ["acp-proxy-0-call_1", "acp-proxy-1-call_1", "call_1"]),
         (True, True, ["acp-proxy-0-call_1", "acp-proxy-1-call_1", "acp-proxy-2-call_1"]),
@@ -253,7 +253,7 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
 )
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_calls_from_before_a_handover_do_not_take_the_place_of_later_ones(
-    path: Path, mode: Mode, ids: list[str], *, is_handed_over: bool, makes_handover_record: bool
+    path: Path, mode: Mode, ids: list[str], *, agent_lacks_past: bool, makes_handover_record: bool
 ) -> None:
     call = transcript_lines.update("tool_call", toolCallId="call_1", title="T", status="pending")
     ended = transcript_lines.update("tool_call_update", toolCallId="call_1", status="completed")
@@ -262,7 +262,7 @@ def test_calls_from_before_a_handover_do_not_take_the_place_of_later_ones(
     wanted = replace(
         WANTED,
         planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
-        is_handed_over=is_handed_over,
+        agent_lacks_past=agent_lacks_past,
         makes_handover_record=makes_handover_record,
     )
     heard, _ = show(path, [*turn, handover, *turn, handover, *turn], mode, wanted)
@@ -272,7 +272,7 @@ def test_calls_from_before_a_handover_do_not_take_the_place_of_later_ones(
     assert all(calls[index]["status"] == "completed" for index in (-1, len(calls) // len(ids) - 1))
 
 
-@pytest.mark.parametrize("rule", [Rule.HANDED_OVER, Rule.ASKED_FOR])
+@pytest.mark.parametrize("rule", [Rule.HANDED_OVER, Rule.BY_OPTION])
 def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(path: Path, rule: Rule) -> None:
     said = {"type": "text", "text": "Said."}
     chunk = transcript_lines.update("agent_message_chunk", content=said, messageId="m-1")
@@ -281,7 +281,7 @@ def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(pa
     lines = [*turn, transcript_lines.answer(), handover, *turn, transcript_lines.answer()]
     as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
     wanted = replace(
-        WANTED, planned_decision=Decision(WhosePast.TRANSCRIPT, rule), is_handed_over=True, protocol_version=2
+        WANTED, planned_decision=Decision(WhosePast.TRANSCRIPT, rule), agent_lacks_past=True, protocol_version=2
     )
     heard, _ = show(path, as_v2, "full", wanted)
     updates = [json.loads(line)["params"]["update"] for line in heard]
@@ -299,8 +299,8 @@ def test_a_session_that_only_catches_up_keeps_its_ids_in_version_2(
     as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
     wanted = replace(
         WANTED,
-        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
-        is_handed_over=True,
+        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION),
+        agent_lacks_past=True,
         makes_handover_record=True,
         only_what_agent_lacks=only_what_agent_lacks,
         protocol_version=2,

@@ -106,7 +106,7 @@ class FakeRelay:
     def handle_agent_end(self, reason: str, advice: str = "") -> None:
         pass
 
-    def stop_work(self, seconds: float) -> None:
+    def finish_work(self, seconds: float) -> None:
         pass
 
 

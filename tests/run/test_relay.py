@@ -269,7 +269,7 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
     assert talk.transcript_items() == ["opened", "one", "failed"]
     talk.editor.end()
     assert talk.relay.client_pump.ended.wait(SECONDS)
-    talk.relay.stop_work(SECONDS)
+    talk.relay.finish_work(SECONDS)
     talk.editor.close()
     talk.agent.close()
 

@@ -48,7 +48,7 @@ def _swallow_known_words(patch: Patch) -> None:
     add = UpdatesInTurn.add
 
     def add_unless_known(
-        self: UpdatesInTurn, line: bytes, update: object, prompts: list[str], *, awaits_replay: bool
+        self: UpdatesInTurn, line: bytes, update: object, prompts: list[str], *, replay_may_come: bool
     ) -> list[SortedLine]:
         said = read_block_letters(acp.member(update, "content"))
         is_known = (
@@ -56,7 +56,7 @@ def _swallow_known_words(patch: Patch) -> None:
             and len(said) >= _CERTAIN
             and said in self._text.agent_letters
         )
-        return [] if is_known else add(self, line, update, prompts, awaits_replay=awaits_replay)
+        return [] if is_known else add(self, line, update, prompts, replay_may_come=replay_may_come)
 
     patch.setattr(UpdatesInTurn, "add", add_unless_known)
 
@@ -103,7 +103,7 @@ def _attach_what_tools_sent(patch: Patch) -> None:
 
 def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
     split = Tail.split
-    patch.setattr(Tail, "split", lambda self, *, answer_may_follow, **more: split(self, answer_may_follow=True, **more))
+    patch.setattr(Tail, "split", lambda self, *, reply_may_follow, **more: split(self, reply_may_follow=True, **more))
     for name in ("is_tail_new_without_reply", "is_surely_new"):
         patch.setattr(Comparison, name, property(lambda self: False))
 
@@ -117,13 +117,13 @@ def _compare_only_whole_messages(patch: Patch) -> None:
 
 
 def _leave_cut_turns_as_they_are(patch: Patch) -> None:
-    find_new = Tail.find_new
+    find_unrecorded = Tail.find_unrecorded
 
     def without_rest(self: Tail, **given: Any) -> list[bytes]:
         self.completes_turn = self.is_rest_of_turn = False
-        return find_new(self, **given)
+        return find_unrecorded(self, **given)
 
-    patch.setattr(Tail, "find_new", without_rest)
+    patch.setattr(Tail, "find_unrecorded", without_rest)
 
 
 def _let_a_turn_made_elsewhere_explain_any_gap(patch: Patch) -> None:
@@ -330,8 +330,8 @@ _ANSWERED = {"do": "prompt", "w": "a", "s": 1, "text": "ask-41", "turn": ["say a
 
 
 def _record_what_is_new_backwards(patch: Patch) -> None:
-    find_new = ComparedReplay.find_new
-    patch.setattr(ComparedReplay, "find_new", lambda self, **given: find_new(self, **given)[::-1])
+    find_unrecorded = ComparedReplay.find_unrecorded
+    patch.setattr(ComparedReplay, "find_unrecorded", lambda self, **given: find_unrecorded(self, **given)[::-1])
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_new_sessions_count_wherever_the_agent_has_opened_them() -> None:
 def test_the_agent_has_nothing_of_a_session_that_came_from_another_machine_until_it_is_handed_over() -> None:
     came = agents((THERE, TURN + THEIRS), session=proxy_ids.make_remote_id(transcript_lines.UID))
     continued = agents((THERE, TURN), (HERE, MINE))
-    assert (came.is_missing, came.is_behind, came.alias, came.was_handed_over) == (True, False, None, True)
+    assert (came.is_missing, came.is_behind, came.alias, came.lacks_past) == (True, False, None, True)
     assert (continued.is_missing, continued.is_behind, continued.alias) == (False, False, "mine")
 
 

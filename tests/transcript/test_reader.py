@@ -398,7 +398,7 @@ def test_what_a_message_contains_is_no_note(
     with open_to_read(path) as opened:
         assert opened.is_complete
         found = opened.agent_session
-        assert (found.alias, found.is_missing, found.was_handed_over) == (None, False, False)
+        assert (found.alias, found.is_missing, found.lacks_past) == (None, False, False)
 
 
 def test_a_note_after_a_long_line_is_found(path: Path) -> None:
@@ -461,7 +461,7 @@ def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
         while opened.search():
             pass
         found = opened.agent_session
-        assert (found.alias, found.is_missing, found.was_handed_over) == (alias, is_missing, True)
+        assert (found.alias, found.is_missing, found.lacks_past) == (alias, is_missing, True)
 
 
 def test_intact_parts_of_a_long_damaged_line_count(path: Path) -> None:

@@ -43,13 +43,13 @@ class Continuations:
 
     # --- the agent's other id
 
-    def keep_client_id(self, load: Load, opened_id: str | None) -> tuple[bytes, str | None]:
+    def keep_our_id(self, load: Load, opened_id: str | None) -> tuple[bytes, str | None]:
         """The agent has opened a session under this id. It may continue the one that was asked for under another id, as
-        older agents do: they fork. The client keeps its id.
+        older agents do: they fork. The client keeps our id.
 
         Returns the line of the answer for the client, and the agent's id if it is a new one.
         """
-        if opened_id is None or opened_id == load.session_id or not load.plan.keeps_client_id:
+        if opened_id is None or opened_id == load.session_id or not load.plan.keeps_our_id:
             return load.answer_line, None
         has_alias = self._aliases.find_our_id(opened_id) == load.session_id
         self._aliases.add(load.session_id, opened_id)
@@ -104,8 +104,8 @@ class Continuations:
         answer = handover_lines.encode_answer(id, message.result)
         return NewSessionOutcome(LoadEvent.AGREED, answer, self.make_alias_effects(load.session_id, opened_id))
 
-    def keep_handover_record(self, load: Load, past_chosen: PastChosen) -> None:
-        """Keep the record that the next prompt carries."""
+    def apply_past_chosen(self, load: Load, past_chosen: PastChosen) -> None:
+        """Keep the record that the next prompt carries, and begin what it belongs to."""
         if self._session_tracker.sessions.is_deleted(load.session_id):
             return
         if load.agent_must_catch_up and past_chosen.handover_record:

@@ -52,12 +52,12 @@ def is_slash_command(blocks: object) -> bool:
     return (acp.text(first, "text") or "").lstrip().startswith("/")
 
 
-def encode_new_session(id: RequestId, load: Request) -> bytes:
-    """The line of a ``session/new`` with the parameters of the client's load, except those for an old session.
+def encode_new_session(id: RequestId, request: Request) -> bytes:
+    """The line of a ``session/new`` with the parameters of the client's request, except those for an old session.
 
     Raises ValueError, KeyError.
     """
-    text = json_splice.decode(load.raw)
+    text = json_splice.decode(request.raw)
     start, _ = json_splice.find_span(text, "params")
     members = {
         key: text[a:b] for key, (a, b) in json_splice.find_members(text, start).items() if key not in _LOAD_ONLY_PARAMS

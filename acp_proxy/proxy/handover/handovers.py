@@ -46,7 +46,7 @@ class HandoverRecordMatcher:
         self._progress = HandoverRecordProgress()
         self._attached = [_identify_content(jsonrpc.parse(block)) for block in attached or ()]
         self._expected: list[tuple[object, ...]] = []
-        """What is attached and may follow, since the record was repeated."""
+        """What is attached and may follow, since the record was matcher."""
         self._attached_left = 0
         """How many blocks were attached to a record of an earlier process. Nothing may come between."""
         self._has_just_ended = False
@@ -80,7 +80,7 @@ class HandoverRecordMatcher:
         progress = HandoverRecordProgress().read(text)
         return self._take_rest(progress, text) if progress is not None and progress.end is not None else text
 
-    def take_attached(self, block: object) -> bool:
+    def try_match_attached(self, block: object) -> bool:
         """Whether the content of a user chunk repeats what was attached to the record, after that. Each is repeated
         once."""
         if self._attached_left and acp.text(block, "type") != "text":
@@ -111,10 +111,10 @@ class PendingHandoverRecord(NamedTuple):
     attached: Sequence[bytes] = ()
 
 
-class CompletedHandover(NamedTuple):
-    """A record that the agent has got. ``new_id``: its id of the session's new one; None: its own has caught up."""
+class DeliveredHandoverRecord(NamedTuple):
+    """A record that the agent has got. ``agent_id``: its id of the session's new one; None: its own has caught up."""
 
-    new_id: str | None
+    agent_id: str | None
 
 
 class SessionHandover:
@@ -128,7 +128,7 @@ class SessionHandover:
         cancelled ones, and may forget the record."""
         self.awaits_record = False
         """The agent's session has not got its record yet."""
-        self.new_id: str | None = None
+        self.agent_id: str | None = None
         """The agent's id of the new session that awaits it; None: the agent's own session only catches up."""
         self.matcher: HandoverRecordMatcher | None = None
         """The record that the agent was given and may repeat."""
@@ -139,7 +139,7 @@ class SessionHandover:
 
 
 class Handovers:
-    """The handovers of one process. Sessions are known by the client's id unless said otherwise. What a method takes is
+    """The handovers of one process. Sessions are known by our id unless said otherwise. What a method takes is
     forgotten."""
 
     def __init__(self) -> None:
@@ -194,12 +194,12 @@ class Handovers:
     def begin_handover(self, session_id: str, agent_id: str) -> None:
         """The session continues in another one of the agent, which awaits its record. ``agent_id``: its id."""
         session = self._sessions[session_id]
-        session.awaits_record, session.new_id, session.carrying_prompts = True, agent_id, {}
+        session.awaits_record, session.agent_id, session.carrying_prompts = True, agent_id, {}
 
     def begin_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
         session = self._sessions[session_id]
-        session.awaits_record, session.new_id = True, None
+        session.awaits_record, session.agent_id = True, None
 
     # --- the record
 
@@ -261,9 +261,9 @@ class Handovers:
         if session_id in self._resent_prompts:
             self._resent_prompts[session_id][1][acp.CANCEL] = line
 
-    def take_completed(
+    def take_delivered_record(
         self, session_id: str, prompt_id: RequestId | None, *, succeeded: bool
-    ) -> CompletedHandover | None:
+    ) -> DeliveredHandoverRecord | None:
         """A turn has ended, with the answer to ``prompt``; None: that of the session's oldest prompts, without one.
         Returns the record that it has delivered with that, if there is one."""
         session = self._sessions.get(session_id)
@@ -275,7 +275,7 @@ class Handovers:
         if not session.awaits_record:
             return None
         session.awaits_record = False
-        return CompletedHandover(session.new_id)
+        return DeliveredHandoverRecord(session.agent_id)
 
     def may_repeat_handover_record(self, session_id: str) -> bool:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
@@ -328,21 +328,21 @@ class Handovers:
         them.
         """
         session = self._sessions[session_id]
-        if (repeated := session.matcher) is None:
+        if (matcher := session.matcher) is None:
             return [line]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
         taken_lines: list[bytes] = []
         if kind != update_kinds.USER_CHUNK:
-            repeated.stop_expecting_attached()
-        if text is None or not repeated.continues(text):
-            repeated.start_over()
+            matcher.stop_expecting_attached()
+        if text is None or not matcher.continues(text):
+            matcher.start_over()
             taken_lines = self.take_partial_lines(session_id)
         if text is None:
-            is_left_out = kind == update_kinds.USER_CHUNK and repeated.take_attached(content)
-            return taken_lines if is_left_out else [*taken_lines, *_remove_from_whole(line, kind, repeated)]
-        if (words := repeated.remove_from_chunk(text)) == text:
+            is_left_out = kind == update_kinds.USER_CHUNK and matcher.try_match_attached(content)
+            return taken_lines if is_left_out else [*taken_lines, *_remove_from_whole(line, kind, matcher)]
+        if (words := matcher.remove_from_chunk(text)) == text:
             return [*taken_lines, line]
         if words is not None:
             self.take_partial_lines(session_id)  # the record
@@ -350,7 +350,7 @@ class Handovers:
         session.partial_lines.append(line)
         self._partial_size += len(line)
         if self._partial_size > HELD_BYTES_LIMIT:
-            repeated.start_over()
+            matcher.start_over()
             taken_lines += self.take_partial_lines(session_id)
         return taken_lines
 
@@ -391,14 +391,14 @@ class Handovers:
             self._sessions[session_id].carrying_prompts.pop(prompt_id, None)
         return first_prompt
 
-    def begin_resending(self, session_id: str, prompt: RequestId) -> None:
+    def begin_resending(self, session_id: str, prompt_id: RequestId) -> None:
         """This prompt was refused, and is sent again once a new session is open."""
-        self._resent_prompts[session_id] = prompt, {}
+        self._resent_prompts[session_id] = prompt_id, {}
 
     def handle_request_cancel(self, id: RequestId | None, line: bytes) -> None:
         """The client cancels a request. ``line``: the ``$/cancel_request``, which follows a prompt sent again."""
-        for prompt, cancels in self._resent_prompts.values():
-            if prompt == id:
+        for prompt_id, cancels in self._resent_prompts.values():
+            if prompt_id == id:
                 cancels[acp.CANCEL_REQUEST] = line
 
     def end_resending(self, session_id: str) -> list[bytes]:
@@ -409,12 +409,12 @@ class Handovers:
         return list(cancels.values())
 
 
-def _remove_from_whole(line: bytes, kind: str | None, repeated: HandoverRecordMatcher) -> list[bytes]:
+def _remove_from_whole(line: bytes, kind: str | None, matcher: HandoverRecordMatcher) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
     if kind != update_kinds.USER_MESSAGE:
         return [line]
     try:
-        remaining = _remove_from_blocks(line, repeated)
+        remaining = _remove_from_blocks(line, matcher)
     except (ValueError, KeyError):
         return [line]
     return [remaining] if remaining is not None else []
@@ -427,12 +427,12 @@ def _replace_text(line: bytes, words: str) -> list[bytes]:
         return [line]
 
 
-def _remove_from_blocks(line: bytes, repeated: HandoverRecordMatcher) -> bytes | None:
+def _remove_from_blocks(line: bytes, matcher: HandoverRecordMatcher) -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     content = json_splice.find_span(text, "params", "update", "content")
     blocks = [text[start:end] for start, end in json_splice.find_elements(text, content[0])]
-    remaining = [rest for block in blocks if (rest := _remove_from_block(block, repeated)) is not None]
+    remaining = [rest for block in blocks if (rest := _remove_from_block(block, matcher)) is not None]
     if remaining == blocks:
         return line
     return (
@@ -442,11 +442,11 @@ def _remove_from_blocks(line: bytes, repeated: HandoverRecordMatcher) -> bytes |
     )
 
 
-def _remove_from_block(block: str, repeated: HandoverRecordMatcher) -> str | None:
-    if repeated.take_attached(jsonrpc.parse_leniently(json_splice.encode(block))):
+def _remove_from_block(block: str, matcher: HandoverRecordMatcher) -> str | None:
+    if matcher.try_match_attached(jsonrpc.parse_leniently(json_splice.encode(block))):
         return None
     words = acp.text(jsonrpc.parse_leniently(json_splice.encode(block)), "text") or ""
-    remaining = repeated.remove_from_message(words)
+    remaining = matcher.remove_from_message(words)
     if remaining == words:
         return block
     span = json_splice.find_members(block)["text"]

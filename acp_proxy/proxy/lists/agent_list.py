@@ -96,7 +96,7 @@ class AgentList:
         self._emptied_pages[id] = page
         return [Forward(Peer.AGENT, line, is_own=True)]
 
-    def handle_own_answer(self, line: bytes, message: Response) -> list[Effect] | None:
+    def handle_answer_to_own_request(self, line: bytes, message: Response) -> list[Effect] | None:
         """The effects of the agent's answer to a request of acp-proxy's for a page; None for all other answers."""
         page = self._emptied_pages.pop(message.id, None) if message.id is not None else None
         if page is None or page.client_request is None:
@@ -122,7 +122,7 @@ class AgentList:
 
     def agent_has(self, session_id: str) -> bool:
         """Whether the agent has this session: it has listed it, or the session was opened or named here."""
-        return session_id in self._listed or self._session_tracker.sessions.exists_here(session_id)
+        return session_id in self._listed or self._session_tracker.sessions.exists_in_run(session_id)
 
     def _make_request(self, request: Request, id: RequestId, cursor: str | None = None) -> bytes:
         """A client's ``session/list`` as the agent gets it: without ``archived``, with this id, and with another cursor

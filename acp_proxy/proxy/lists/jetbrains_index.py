@@ -1,9 +1,9 @@
 """Follows an agent's own index of its sessions, an extension for JetBrains' editors.
 
 A client that declares ``sessionIndex`` renames and archives sessions in the agent, looks them up by id, and subscribes
-to changes of their list. ``INDEX_METHODS`` says which of these methods acp-proxy reads, and what it does: what the
-client changes there goes into the store too, and rows are amended as those of ``session/list`` are. It only heeds what
-the agent offers this client; everything else passes.
+to changes of their list. ``AGENT_INDEX_METHODS`` says which of these methods acp-proxy reads, and what it does: what
+the client changes there goes into the store too, and rows are amended as those of ``session/list`` are. It only heeds
+what the agent offers this client; everything else passes.
 
 Sources: claude-agent-acp 0.101 and codex-acp 2.6; the drafts ``session/set_title`` and ``session/archive``.
 """
@@ -29,7 +29,7 @@ _RENAME, _ARCHIVE, _LOOK_UP, _SUBSCRIBE = _PARTS
 _FILTERS = {"unarchived": EXCLUDE, "archived": ONLY, "all": INCLUDE}
 
 
-class IndexMethod(Struct, frozen=True):
+class AgentIndexMethod(Struct, frozen=True):
     """What a method means here. ``part``: what the agent must offer. ``renames``: it gives a session the title in its
     answer, or in its parameters. ``sets_archived``: False: it unarchives a session. ``rows_member``: the member of the
     line that has rows of sessions."""
@@ -40,15 +40,15 @@ class IndexMethod(Struct, frozen=True):
     rows_member: str | None = None
 
 
-INDEX_METHODS = {
-    acp.INDEX_RENAME: IndexMethod(_RENAME, renames=True),
-    acp.INDEX_ARCHIVE: IndexMethod(_ARCHIVE, sets_archived=True),
-    acp.INDEX_UNARCHIVE: IndexMethod(_ARCHIVE, sets_archived=False),
-    acp.INDEX_LOOK_UP: IndexMethod(_LOOK_UP, rows_member="result"),
-    acp.INDEX_CHANGES: IndexMethod(_SUBSCRIBE, rows_member="params"),
-    acp.SET_TITLE: IndexMethod(TITLE, renames=True),
-    acp.ARCHIVE: IndexMethod(ARCHIVE, sets_archived=True),
-    acp.UNARCHIVE: IndexMethod(ARCHIVE, sets_archived=False),
+AGENT_INDEX_METHODS = {
+    acp.INDEX_RENAME: AgentIndexMethod(_RENAME, renames=True),
+    acp.INDEX_ARCHIVE: AgentIndexMethod(_ARCHIVE, sets_archived=True),
+    acp.INDEX_UNARCHIVE: AgentIndexMethod(_ARCHIVE, sets_archived=False),
+    acp.INDEX_LOOK_UP: AgentIndexMethod(_LOOK_UP, rows_member="result"),
+    acp.INDEX_CHANGES: AgentIndexMethod(_SUBSCRIBE, rows_member="params"),
+    acp.SET_TITLE: AgentIndexMethod(TITLE, renames=True),
+    acp.ARCHIVE: AgentIndexMethod(ARCHIVE, sets_archived=True),
+    acp.UNARCHIVE: AgentIndexMethod(ARCHIVE, sets_archived=False),
 }
 
 
@@ -76,7 +76,7 @@ class JetBrainsIndex:
     def serve(self, request: Request) -> list[Effect] | None:
         """The effects of a change in the index of a session for which the agent has none yet; None for all other
         requests. Raises InvalidParams."""
-        method, session_id = INDEX_METHODS.get(request.method), acp.session_id(request.params) or ""
+        method, session_id = AGENT_INDEX_METHODS.get(request.method), acp.session_id(request.params) or ""
         if method is None or not (
             self._services.amends_agent_index and method.part in self._services.agent_index_capabilities
         ):
@@ -90,7 +90,7 @@ class JetBrainsIndex:
         return [SetTitle(request.id, session_id, agent_has_it, title)] if title is not None else None
 
     def handle_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
-        """The agent's answer to one of ``INDEX_METHODS``. ``answered``: the request."""
+        """The agent's answer to one of ``AGENT_INDEX_METHODS``. ``answered``: the request."""
         request, session_id = answered.request, answered.session_id
         if session_id is not None:
             change = self._find_change(request, session_id, message.result)
@@ -99,7 +99,7 @@ class JetBrainsIndex:
 
     def _find_change(self, request: Request, session_id: str, result: object) -> StoreAgentsChange | None:
         """The change that the agent has made in answering this request, if it is one."""
-        method = INDEX_METHODS[request.method]
+        method = AGENT_INDEX_METHODS[request.method]
         if not self._services.agent_serves(method.part):
             return None
         if method.renames:
@@ -115,7 +115,7 @@ class JetBrainsIndex:
     def make_amendment(self, method_name: str, line: bytes, params: object = None) -> AmendList | None:
         """What to do with a line of the agent that has rows of its index; None if that is not one. ``method_name``: its
         method, or that of the request that it answers. ``params``: the parameters of that request."""
-        services, method = self._services, INDEX_METHODS.get(method_name)
+        services, method = self._services, AGENT_INDEX_METHODS.get(method_name)
         if method is None or method.rows_member is None:
             return None
         if not services.amends_agent_index or method.part not in services.agent_index_capabilities:

@@ -24,7 +24,7 @@ class ComparedReplay:
         needs_recheck: bool,
     ) -> None:
         """``size``: that of the transcript when it was compared. ``turn_may_run_elsewhere``: as for
-        ``Comparison.find_new``."""
+        ``Comparison.find_unrecorded``."""
         self.comparison = comparison
         self.transcript_size = size
         self.late_updates = late_updates
@@ -52,23 +52,23 @@ class ComparedReplay:
         self.needs_recheck = True
         return self.late_updates.add(line, update)
 
-    def begin_updates_in_turn(self, *, hides_replay: bool, awaits_replay: bool = False) -> None:
-        """The client has prompted. ``hides_replay``, ``awaits_replay``: of the load."""
+    def begin_updates_in_turn(self, *, hides_replay: bool, replay_may_come: bool = False) -> None:
+        """The client has prompted. ``hides_replay``, ``replay_may_come``: of the load."""
         if self.updates_in_turn is None:
             self.updates_in_turn = UpdatesInTurn(
-                self.comparison, hides_replay=hides_replay, awaits_replay=awaits_replay
+                self.comparison, hides_replay=hides_replay, replay_may_come=replay_may_come
             )
 
-    def find_new(self) -> list[bytes]:
+    def find_unrecorded(self) -> list[bytes]:
         """The lines that the transcript lacks, without a message that is still coming."""
-        lines = self.comparison.find_new(turn_may_run_elsewhere=self._turn_may_run_elsewhere)
+        lines = self.comparison.find_unrecorded(turn_may_run_elsewhere=self._turn_may_run_elsewhere)
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
         return [line for line in lines if line not in self._recorded_elsewhere]
 
     def begin_recheck(self) -> list[bytes]:
         """End the message that is coming. Returns the new lines, which must be compared with what was appended."""
         self.comparison.end_message()
-        lines = self.find_new()
+        lines = self.find_unrecorded()
         self.needs_recheck, self._rechecked_lines = bool(lines), frozenset(lines)
         return lines
 

@@ -2,7 +2,7 @@
 
 from typing import Generic, NamedTuple, TypeVar
 
-from acp_proxy.comparison.comparison import ReplayLine
+from acp_proxy.comparison.comparison import SentLine
 from acp_proxy.comparison.repeated_replays import OtherReplays
 
 
@@ -13,7 +13,7 @@ class WaitingLine(NamedTuple):
     update: object = None
 
 
-Item = TypeVar("Item", ReplayLine, WaitingLine)
+Item = TypeVar("Item", SentLine, WaitingLine)
 
 
 class LineBuffer(Generic[Item]):
@@ -22,7 +22,7 @@ class LineBuffer(Generic[Item]):
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.size = 0
-        self.is_closed = False
+        self.was_given_up = False
 
     def __bool__(self) -> bool:
         return bool(self.items)
@@ -46,10 +46,10 @@ class LineBuffer(Generic[Item]):
         """Forget everything."""
         self.items, self.size = [], 0
 
-    def close(self) -> None:
+    def give_up(self) -> None:
         """Drop everything: too much came. Nobody may add to it any more."""
         self.drop()
-        self.is_closed = True
+        self.was_given_up = True
 
     def replace(self, items: list[Item]) -> None:
         """Have these instead."""
@@ -60,12 +60,12 @@ class LoadLines:
     """What a load keeps of what the agent sends about its session."""
 
     def __init__(self) -> None:
-        self.possible_replay = LineBuffer[ReplayLine]()
+        self.possible_replay = LineBuffer[SentLine]()
         """Updates of the conversation that may be the agent's replay. A replay is held here until it was compared, and
         is then sent or dropped. What passed, or came late, is kept here until it is compared."""
         self.state_updates = LineBuffer[WaitingLine]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
-        self.before_answer, self.after_answer = LineBuffer[WaitingLine](), LineBuffer[WaitingLine]()
+        self.to_send_before_answer, self.to_send_after_answer = LineBuffer[WaitingLine](), LineBuffer[WaitingLine]()
         """Lines that wait for the answer to the client. They leave before or after that answer if the agent agrees,
         all before it if the agent refuses, and all after it if the client cancels."""
         self.other_replays = OtherReplays()
@@ -74,4 +74,4 @@ class LoadLines:
     @property
     def size(self) -> int:
         """The bytes that are kept, without ``state_updates``, which have a limit of their own."""
-        return self.possible_replay.size + self.before_answer.size + self.after_answer.size
+        return self.possible_replay.size + self.to_send_before_answer.size + self.to_send_after_answer.size

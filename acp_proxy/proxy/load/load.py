@@ -57,14 +57,14 @@ class Load:
         *,
         has_transcript: bool,
         turn_may_run_elsewhere: bool | None = None,
-        is_handed_over: bool = False,
+        agent_lacks_past: bool = False,
         client_has_answer: bool = False,
         earlier_id: str | None = None,
         refused_prompt: tuple[Request, bytes] | None = None,
     ) -> None:
         """``has_transcript``: the store has a transcript of the session, or, if it was not looked up, may have one.
-        ``turn_may_run_elsewhere``: as for ``Comparison.find_new``, when the session was looked up.
-        ``is_handed_over``: as for ``SessionLookedUp``, when the load begins.
+        ``turn_may_run_elsewhere``: as for ``Comparison.find_unrecorded``, when the session was looked up.
+        ``agent_lacks_past``: as for ``SessionLookedUp``, when the load begins.
         ``client_has_answer``: the client has its answer already. ``earlier_id``: the id by which this process's agent
         had the session last, if it is asked for another one. ``refused_prompt``: the prompt for which this opens a new
         session, and the line of the agent's refusal."""
@@ -72,7 +72,7 @@ class Load:
         self.session_id = session_id
         self.plan = plan
         self.turn_may_run_elsewhere = turn_may_run_elsewhere
-        self.is_handed_over = is_handed_over
+        self.agent_lacks_past = agent_lacks_past
         self.state = _choose_first_state(plan, client_has_answer=client_has_answer)
         self.has_transcript = has_transcript
         self.can_compare = has_transcript
@@ -171,8 +171,8 @@ class Load:
         return self.plan.agent_method is not None and not self.opens_new_session
 
     @property
-    def awaits_replay(self) -> bool:
-        """Whether the agent was asked for a replay, which the client has not cancelled, and has not answered."""
+    def replay_may_come(self) -> bool:
+        """Whether a replay may come before the agent's answer. Not after a cancel, unless the load passes."""
         is_cancelled = self.decision is not None and self.decision.rule is Rule.CANCELLED
         return self.agent_may_replay and self.awaits_agents_answer and not is_cancelled
 

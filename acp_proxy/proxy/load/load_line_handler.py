@@ -8,7 +8,7 @@ before any answer, an update is sent and recorded at once, unless it proves to b
 from collections.abc import Callable
 from typing import assert_never
 
-from acp_proxy.comparison.comparison import ReplayLine
+from acp_proxy.comparison.comparison import SentLine
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.updates_in_turn import SortedLine
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
@@ -53,7 +53,7 @@ class LoadLineHandler:
         if load is None:
             return False
         in_turn = load.updates_in_turn
-        return load.state is not LoadState.IN_FIRST_TURN or (in_turn is not None and in_turn.may_still_run)
+        return load.state is not LoadState.IN_FIRST_TURN or (in_turn is not None and in_turn.replay_may_still_run)
 
     def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not over. ``message``: the same line, parsed."""
@@ -69,7 +69,7 @@ class LoadLineHandler:
             return []  # the client has it
         match load.state:
             case LoadState.HOLDING_REPLAY | LoadState.DROPPING_REPLAY:
-                load.lines.possible_replay.add(ReplayLine(line, load.lines.other_replays.agent_answered_other_load))
+                load.lines.possible_replay.add(SentLine(line, load.lines.other_replays.agent_answered_other_load))
                 return self._keep_within_limits(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLING:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
@@ -78,7 +78,7 @@ class LoadLineHandler:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return []
             case LoadState.CHOOSING_PAST | LoadState.CANCELLING_WHILE_SHOWING:
-                load.lines.after_answer.add(WaitingLine(line, update))
+                load.lines.to_send_after_answer.add(WaitingLine(line, update))
                 return []
             case LoadState.BEFORE_PROMPT | LoadState.IN_FIRST_TURN:
                 # The latter if the turn's prompts were cancelled, so that they are no turn any more.
@@ -127,7 +127,7 @@ class LoadLineHandler:
         holder = self._loads.find_load_holding_lines(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.lines.after_answer.add(WaitingLine(line))
+        holder.lines.to_send_after_answer.add(WaitingLine(line))
         return self._keep_within_limits(holder)
 
     def _keep_within_limits(self, load: Load) -> list[Effect]:
@@ -145,16 +145,16 @@ class LoadLineHandler:
 
         ``is_after_an_answer``: it came after the agent's answer to this or another load of the session.
         """
-        if load.lines.possible_replay.is_closed:
+        if load.lines.possible_replay.was_given_up:
             return
-        load.lines.possible_replay.add(ReplayLine(line, is_after_an_answer))
+        load.lines.possible_replay.add(SentLine(line, is_after_an_answer))
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
-            load.lines.possible_replay.close()
+            load.lines.possible_replay.give_up()
 
     def release_waiting_lines(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
         lines: list[bytes] = []
-        for line, update in load.lines.before_answer.take() + load.lines.after_answer.take():
+        for line, update in load.lines.to_send_before_answer.take() + load.lines.to_send_after_answer.take():
             if update is None:
                 lines.append(line)
             elif load.compared_replay is not None:
@@ -191,7 +191,7 @@ class LoadLineHandler:
         # What is new may have been recorded in the meantime: another window has loaded the session too.
         effects = self._release_late_updates(load)
         lines = load.compared_replay.begin_recheck()
-        updates = tuple(ReplayLine(line, is_after_an_answer=True) for line in lines)
+        updates = tuple(SentLine(line, is_after_an_answer=True) for line in lines)
         compared_size = load.compared_replay.transcript_size
         return effects + (
             [CompareUnsettled(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
@@ -203,7 +203,7 @@ class LoadLineHandler:
         if load.compared_replay is None:
             return effects
         load.compared_replay.comparison.end_message()
-        new_lines = load.compared_replay.find_new()
+        new_lines = load.compared_replay.find_unrecorded()
         load.compared_replay.comparison.drop_tail()
         for line in new_lines:
             effects += self._make_entries(load, line)
@@ -221,14 +221,14 @@ class LoadLineHandler:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
         if load.updates_in_turn is not None:
             sorted_lines = load.updates_in_turn.add(
-                line, update, load.unechoed_letters, awaits_replay=load.awaits_replay
+                line, update, load.unechoed_letters, replay_may_come=load.replay_may_come
             )
             return self._send_and_record(load, sorted_lines)
         may_begin_replay = load.can_compare and load.agent_may_replay
         role = update_kinds.find(acp.update_kind(update)).role if may_begin_replay else None
         letters = read_block_letters(acp.member(update, "content")) if role is Role.USER else ""
         # The agent may replay words from before the first prompt, if it was asked for a replay.
-        is_first = role is Role.AGENT and load.awaits_replay
+        is_first = role is Role.AGENT and load.replay_may_come
         if letters in load.unechoed_letters:
             load.unechoed_letters.remove(letters)
         elif letters or is_first:  # also the beginning of such a prompt: the past may have a message of these words

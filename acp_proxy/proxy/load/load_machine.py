@@ -6,7 +6,7 @@ does what ``load_states.STATES`` says. Who else changes what of a load: the begi
 
 from typing import assert_never
 
-from acp_proxy.comparison.comparison import Comparison, ReplayLine
+from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
@@ -119,8 +119,8 @@ class LoadMachine:
             case Action.OPEN_NEW_SESSION:
                 load.lines.state_updates.drop()
                 # Updates are of the session that the agent does not have. Whatever else waits is not: an answer, say.
-                load.lines.after_answer.replace(
-                    [item for item in load.lines.after_answer.items if not _is_update(item.line)]
+                load.lines.to_send_after_answer.replace(
+                    [item for item in load.lines.to_send_after_answer.items if not _is_update(item.line)]
                 )
                 return self._open_new_session(load)
             case Action.AWAIT_PROMPT_OR_END:
@@ -161,14 +161,14 @@ class LoadMachine:
             load.request.id, self._session_tracker.sessions.find_opening_answer(load.session_id)
         )
         if (busy := self._negotiated.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
-            load.lines.before_answer.add(WaitingLine(busy))
+            load.lines.to_send_before_answer.add(WaitingLine(busy))
         return self._choose_and_show_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
         """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
         or new."""
         load = Load(request, session_id, FORK_PLAN, has_transcript=True, client_has_answer=True)
-        load.lines.possible_replay.replace([ReplayLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
+        load.lines.possible_replay.replace([SentLine(raw + b"\n", is_after_an_answer=False) for raw in raw_updates])
         return [*self.end_opened_load(session_id), *self._add_opened_within_limits(load)]
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -203,7 +203,7 @@ class LoadMachine:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
         load.answer_line = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
-        cancelled_lines: dict[object, list[ReplayLine]] = {}
+        cancelled_lines: dict[object, list[SentLine]] = {}
         for other in self.loads.list_earlier(load):
             if other.state in OVERTAKABLE_STATES:  # the agent will not answer it, and what came for it was for this one
                 cancelled_lines[other.request.id] = other.lines.possible_replay.take()
@@ -223,19 +223,21 @@ class LoadMachine:
         if not load.plan.passes_at_once:
             load.answer_line = _replace_null_result(load.answer_line, message)
         if self._negotiated.dialect.state_precedes_answer:
-            load.lines.before_answer.replace(load.lines.before_answer.take() + load.lines.after_answer.take())
+            lines = load.lines.to_send_before_answer.take() + load.lines.to_send_after_answer.take()
+            load.lines.to_send_before_answer.replace(lines)
         load.result = message.result
         return effects + self._apply_event(load, LoadEvent.AGREED)
 
     def _record_opened(self, load: Load) -> list[Effect]:
-        """Record that the agent has opened the session, and what came before its answer, which gets the client's id. If
+        """Record that the agent has opened the session, and what came before its answer, which gets our id. If
         the agent answers with another one, that becomes the session's alias."""
         request, session_id, result = load.request, load.session_id, load.result
         alias = None
         if not load.opens_new_session:
-            load.answer_line, alias = self._continuations.keep_client_id(load, acp.session_id(result))
+            load.answer_line, alias = self._continuations.keep_our_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        if load.lines.possible_replay.is_closed or sessions.is_recorded(session_id) or sessions.is_deleted(session_id):
+        has_transcript = sessions.is_recorded(session_id) or sessions.is_deleted(session_id)
+        if load.lines.possible_replay.was_given_up or has_transcript:
             load.imports_replay = False
         raw_states = [line.removesuffix(b"\n") for line in load.lines.state_updates.lines]
         if load.imports_replay:
@@ -264,7 +266,7 @@ class LoadMachine:
 
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
-        load.opens_new_session = load.is_handed_over = True
+        load.opens_new_session = load.agent_lacks_past = True
         load.planned_decision = load.plan.apply_rule(Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
@@ -278,7 +280,7 @@ class LoadMachine:
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
         idle = self._negotiated.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
-            load.lines.before_answer.add(WaitingLine(idle))
+            load.lines.to_send_before_answer.add(WaitingLine(idle))
         load.result = message.result
         return [*new_session.effects, *self._apply_event(load, new_session.event)]
 
@@ -305,11 +307,11 @@ class LoadMachine:
                 tuple(load.lines.possible_replay.items),
                 load.needs_comparison,
                 planned_decision=load.planned_decision,
-                is_handed_over=load.is_handed_over,
+                agent_lacks_past=load.agent_lacks_past,
                 makes_handover_record=gives_handover_record,
                 only_what_agent_lacks=load.agent_must_catch_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
-                sends_title=self._negotiated.sends_titles,
+                sends_title=self._negotiated.sends_title_with_past,
                 client_update_kinds=self._negotiated.client_update_kinds,
                 protocol_version=self._negotiated.dialect.version,
                 accepted_content=self._negotiated.accepted_content if gives_handover_record else frozenset(),
@@ -322,7 +324,7 @@ class LoadMachine:
         if load is None or load.phase is not LoadPhase.SHOWING_PAST:  # cancelled, or the id came again
             for cancelled in self.loads.list_opened():
                 if cancelled.request.id == past_chosen.request_id:
-                    self._continuations.keep_handover_record(cancelled, past_chosen)
+                    self._continuations.apply_past_chosen(cancelled, past_chosen)
             return []
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
@@ -334,7 +336,7 @@ class LoadMachine:
             self._keep_comparison(
                 load, past_chosen.comparison, past_chosen.transcript_size, needs_recheck=needs_recheck
             )
-        self._continuations.keep_handover_record(load, past_chosen)
+        self._continuations.apply_past_chosen(load, past_chosen)
         load.latest_state_lines = past_chosen.latest_state_lines
         return self._apply_event(load, LoadEvent.PAST_CHOSEN)
 
@@ -352,7 +354,7 @@ class LoadMachine:
             load.lines.possible_replay.drop()
         if self._handovers.has_pending_handover_record(load.session_id) and load.opens_new_session:
             lines.append(handover_lines.encode_notice(load.session_id))
-        lines += [item.line for item in load.lines.before_answer.take()]
+        lines += [item.line for item in load.lines.to_send_before_answer.take()]
         ids = load.compared_replay.new_message_ids if load.compared_replay is not None else {}
         effects: list[Effect] = [*self._session_tracker.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.resend_prompt(load)
@@ -379,7 +381,7 @@ class LoadMachine:
                     )
                     if self._session_tracker.sessions.is_in_turn(load.session_id):
                         compared.begin_updates_in_turn(
-                            hides_replay=load.hides_replay_now, awaits_replay=load.awaits_replay
+                            hides_replay=load.hides_replay_now, replay_may_come=load.replay_may_come
                         )
                         queued = [user.variants[0] for user in unsettled_compared.comparison.text.unechoed_prompts]
                         load.unechoed_letters = queued or load.unechoed_letters
@@ -392,7 +394,7 @@ class LoadMachine:
             comparison,
             hides_replay=load.hides_replay_now,
             shows_past=load.plan.shows_past,
-            is_handed_over=load.is_handed_over,
+            agent_lacks_past=load.agent_lacks_past,
             turn_may_run_elsewhere=load.turn_may_run_elsewhere,
         )
         load.compared_replay = ComparedReplay(
@@ -445,7 +447,7 @@ class LoadMachine:
         load = self.loads.find_opened(session_id)
         if load is None or load.state is not LoadState.BEFORE_PROMPT or load.compared_replay is None:
             return []
-        if load.compared_replay.comparison.is_replay_incomplete:
+        if load.compared_replay.comparison.may_tail_be_context:
             return []
         return self.line_handler.settle(load)
 
@@ -461,7 +463,7 @@ class LoadMachine:
         if (
             next_load.plan.agent_method != acp.LOAD
             or previous.compared_replay is None
-            or not previous.compared_replay.comparison.is_replay_incomplete
+            or not previous.compared_replay.comparison.may_tail_be_context
         ):
             return self._apply_event(previous, LoadEvent.MUST_END)
         previous.compared_replay.needs_recheck = True  # until it is settled, another window may record what is new

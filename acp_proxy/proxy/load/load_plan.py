@@ -41,8 +41,8 @@ class LoadPlan(Struct, frozen=True):
     screen. True for a resume that passes, whose client gets what the agent sends."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
-    keeps_client_id: bool = True
-    """If the agent answers with another session id, the client keeps its own."""
+    keeps_our_id: bool = True
+    """If the agent answers with another session id, the client keeps ours."""
     handover_mode: HandoverMode = NEVER
     """Whether the session continues in a new one if the agent refuses."""
     agent_must_catch_up: bool = False
@@ -68,10 +68,10 @@ RESEND_PLAN = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, shows_past=False)
 """The plan for a prompt that the agent refused, not knowing the session: a new one, which gets the prompt again."""
 
 
-def plan_passing(method: str, *, keeps_client_id: bool = True) -> LoadPlan:
+def plan_passing(method: str, *, keeps_our_id: bool = True) -> LoadPlan:
     """The plan for a request that passes as it is, since acp-proxy does not serve it, or too many are open.
-    ``keeps_client_id``: if the agent answers with another session id, the client keeps its own."""
-    return LoadPlan(method, rule=Rule.PASSES, keeps_client_id=keeps_client_id)
+    ``keeps_our_id``: if the agent answers with another session id, the client keeps ours."""
+    return LoadPlan(method, rule=Rule.PASSES, keeps_our_id=keeps_our_id)
 
 
 def plan_load(
@@ -104,7 +104,7 @@ def _plan_session_resume(served_by_agent: frozenset[str], modes: Modes, *, must_
     if can_resume or modes.resume != STORE:
         return plan_passing(acp.RESUME)
     # The rule hides the agent's replay; a client that resumes gets none in its place.
-    return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_past=False, agent_must_catch_up=must_catch_up)
+    return LoadPlan(acp.LOAD, rule=Rule.BY_OPTION, shows_past=False, agent_must_catch_up=must_catch_up)
 
 
 def _plan_session_load(
@@ -119,14 +119,14 @@ def _plan_session_load(
     if modes.load == AGENT:
         return plan_passing(acp.LOAD)
     can_load, can_resume = capabilities.LOAD in served_by_agent, capabilities.RESUME in served_by_agent
-    handover_rule = Rule.HANDED_OVER if session.is_handed_over else None
+    handover_rule = Rule.HANDED_OVER if session.agent_lacks_past else None
     handover_mode = modes.handover if session.has_transcript else NEVER
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
     # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a
     # resume, nobody could tell from the turn.
-    lacks_replay = session.is_handed_over or not can_load
+    lacks_replay = session.agent_lacks_past or not can_load
     if is_in_turn and lacks_replay and session.has_transcript and session.errno_name is None:
-        return LoadPlan(None, rule=Rule.HANDED_OVER if session.is_handed_over else Rule.IN_TURN)
+        return LoadPlan(None, rule=Rule.HANDED_OVER if session.agent_lacks_past else Rule.IN_TURN)
     if can_load:
         if is_in_turn or session.errno_name is not None or not session.has_transcript:
             return LoadPlan(
@@ -138,7 +138,7 @@ def _plan_session_load(
             agent_method = acp.RESUME if can_resume else acp.LOAD
             return LoadPlan(
                 agent_method,
-                rule=Rule.ASKED_FOR,
+                rule=Rule.BY_OPTION,
                 handover_mode=handover_mode,
                 agent_must_catch_up=must_catch_up,
             )

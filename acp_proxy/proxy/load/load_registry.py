@@ -109,20 +109,20 @@ class LoadRegistry:
         load = self.find_pending(id)
         if load is None or not load.agent_may_replay:
             return False
-        return any(item.update is not None for item in load.lines.after_answer.items)
+        return any(item.update is not None for item in load.lines.to_send_after_answer.items)
 
     def find_session_of_held_request(self, cancel: Notification) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels, or None."""
         cancelled_id = jsonrpc.read_cancelled_id(cancel)
         for load in self.list_pending():
-            for line in load.lines.before_answer.lines + load.lines.after_answer.lines:
+            for line in load.lines.to_send_before_answer.lines + load.lines.to_send_after_answer.lines:
                 message = jsonrpc.read_message(line)
                 if isinstance(message, Request) and message.id == cancelled_id:
                     return load.session_id
         return None
 
     @property
-    def is_full(self) -> bool:
+    def has_too_many_holding(self) -> bool:
         """Whether no more requests can be opened at once."""
         return sum(load.holds_lines for load in self._pending.values()) >= HOLDING_LOADS_LIMIT
 

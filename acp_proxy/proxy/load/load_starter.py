@@ -35,9 +35,9 @@ class LoadStarter:
 
         None: it passes unchanged and unnoticed.
         """
-        if self._load_machine.loads.is_full:
+        if self._load_machine.loads.has_too_many_holding:
             return None
-        plan = plan_passing(request.method, keeps_client_id=False)
+        plan = plan_passing(request.method, keeps_our_id=False)
         return self._begin_load(line, Load(request, session_id, plan, has_transcript=True))
 
     def start(self, line: bytes, request: Request, session_id: str, session: SessionLookedUp) -> list[Effect]:
@@ -60,11 +60,11 @@ class LoadStarter:
 
     def _expect_handover_record(self, session_id: str, session: SessionLookedUp) -> SessionLookedUp:
         """Expect the handover record in the replay, if the session was handed over. Returns it with that known."""
-        if session.is_handed_over and not session.agent_has_no_session:
+        if session.agent_lacks_past and not session.agent_has_no_session:
             is_ours_no_more = session.alias is not None and self._aliases.find_our_id(session.alias) is None
             self._handovers.expect_handover_record(session_id, handed_over_again=is_ours_no_more)
         awaits_record = self._handovers.awaits_handover_record(session_id)
-        return replace(session, is_handed_over=True) if awaits_record else session
+        return replace(session, agent_lacks_past=True) if awaits_record else session
 
     def _plan(self, request: Request, session_id: str, session: SessionLookedUp) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
@@ -72,7 +72,7 @@ class LoadStarter:
         served, modes = self._services.served_by_agent, self._services.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
         # There is always a plan for a method that is served (``choose_served_here``).
-        if plan is None or (not isinstance(plan, Refusal) and self._load_machine.loads.is_full):
+        if plan is None or (not isinstance(plan, Refusal) and self._load_machine.loads.has_too_many_holding):
             return Refusal.TOO_MANY if self._services.serves_method(request.method) else plan_passing(request.method)
         return plan
 
@@ -82,7 +82,7 @@ class LoadStarter:
         """Ask the agent for what the plan says, or show the transcript."""
         session_loads = self._load_machine.loads.list_pending_of_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
-        if earlier_id is None and self._session_tracker.sessions.exists_here(session_id):
+        if earlier_id is None and self._session_tracker.sessions.exists_in_run(session_id):
             earlier_id = self._aliases.find_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
         alias_effects = self.use_alias(session_id, session) if plan.agent_method is not None else []
@@ -99,7 +99,7 @@ class LoadStarter:
             plan,
             has_transcript=session.has_transcript,
             turn_may_run_elsewhere=turn_may_run_elsewhere,
-            is_handed_over=session.is_handed_over,
+            agent_lacks_past=session.agent_lacks_past,
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )
         return [*alias_effects, *close_effects, *self._begin_load(line, load)]

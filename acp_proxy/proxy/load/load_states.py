@@ -143,7 +143,7 @@ class Action(enum.Enum):
 
     RECORD_OPENED = (
         "record that the session was opened, with the replay if that is imported, and the session's state; have the "
-        "answer name the client's id"
+        "answer name our id"
     )
     CHOOSE_AND_SHOW_PAST = (
         "have ``run/`` choose whose past is shown, and send it if it is the transcript; without one, decide by "

@@ -143,7 +143,7 @@ def serve_chain(values: dict[str, str]) -> int:
         relay.client_pump.ended.wait()
         relay.agent_pump.ended.wait()
         relay.handle_agent_end(f"agent is out of reach: {reason}")
-        relay.stop_work(_WORK_SECONDS)
+        relay.finish_work(_WORK_SECONDS)
         relay.close()
         junction.wait_for_delivery()
         events.put(_Event.DELIVERED)

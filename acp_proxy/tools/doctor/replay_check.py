@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.comparison.comparison import Comparison, ReplayLine
+from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.whose_past import Rule, choose_past, list_reasons
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
@@ -106,7 +106,7 @@ def _is_suitable(row: ListedSession) -> bool:
 def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
     comparison = compare_with_transcript(
-        drop_rewound(reader), (ReplayLine(line, is_after_an_answer=False) for line in lines)
+        drop_rewound(reader), (SentLine(line, is_after_an_answer=False) for line in lines)
     )
     if comparison is not None:
         comparison.end_message()
@@ -119,8 +119,8 @@ def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
 def _list_losses(comparison: Comparison) -> Iterator[str]:
     text, spans = comparison.text, comparison.place.spans.all_spans
     known_length = sum(end - start for start, end in spans)
-    if comparison.user_message_count < len(text.user_messages):
-        yield "some of the user's words" if comparison.user_message_count else "the user's words"
+    if comparison.user_message_count_before_tail < len(text.user_messages):
+        yield "some of the user's words" if comparison.user_message_count_before_tail else "the user's words"
     if known_length < len(text.agent_letters):
         yield "some of the agent's words" if known_length else "the agent's words"
     missing_calls = len(text.calls) - len(comparison.place.call_cursor.known_indexes)

@@ -60,7 +60,7 @@ OURS = "acp-proxy/1"
 SHOW_HANDED_OVER = ChooseAndShowPast(
     ONE,
     planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
-    is_handed_over=True,
+    agent_lacks_past=True,
     makes_handover_record=True,
 )
 HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> über “all” of it\n\n{END}\n"
@@ -525,7 +525,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     wanted = ChooseAndShowPast(
         make_request_id(2),
         planned_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
-        is_handed_over=True,
+        agent_lacks_past=True,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
     )
@@ -904,7 +904,7 @@ def hand_over_with_image() -> CoreConversation:
     wanted = ChooseAndShowPast(
         ONE,
         planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
-        is_handed_over=True,
+        agent_lacks_past=True,
         makes_handover_record=True,
         accepted_content=frozenset({"image"}),
     )

@@ -25,7 +25,7 @@ PASSED, IMPORTED = (
     LoadPlan(acp.LOAD, rule=Rule.PASSES),
     LoadPlan(acp.LOAD, rule=Rule.PASSES, may_import=True),
 )
-OURS = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, handover_mode="auto")
+OURS = LoadPlan(acp.LOAD, rule=Rule.BY_OPTION, handover_mode="auto")
 
 
 def make_plan(
@@ -63,7 +63,7 @@ def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
-@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, is_handed_over=True), UNKNOWN, UNREADABLE])
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, agent_lacks_past=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("served_by_agent", EVERY_OFFER)
 def test_a_load_left_to_the_agent_passes(
     served_by_agent: tuple[str, ...], found: SessionLookedUp, handover: HandoverMode
@@ -107,9 +107,10 @@ def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
     served_by_agent: tuple[str, ...], found: SessionLookedUp
 ) -> None:
     shown = LoadPlan(None, rule=Rule.HANDED_OVER)
-    assert make_plan(served_by_agent, replace(found, is_handed_over=True), is_in_turn=True) == shown
+    assert make_plan(served_by_agent, replace(found, agent_lacks_past=True), is_in_turn=True) == shown
     assert (
-        make_plan(served_by_agent, replace(found, is_handed_over=True), Modes(load="agent"), is_in_turn=True) == PASSED
+        make_plan(served_by_agent, replace(found, agent_lacks_past=True), Modes(load="agent"), is_in_turn=True)
+        == PASSED
     )
 
 
@@ -138,7 +139,7 @@ def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
 def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionLookedUp) -> None:
-    moved = replace(stored, is_handed_over=True)
+    moved = replace(stored, agent_lacks_past=True)
     assert make_plan(LOADS, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
     assert make_plan(BOTH, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
     assert make_plan(RESUMES, moved) == replace(HISTORY, rule=Rule.HANDED_OVER)
@@ -148,7 +149,7 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionLooked
 @pytest.mark.parametrize(
     ("served_by_agent", "resume", "expected"),
     [
-        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_past=False)),
+        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.BY_OPTION, shows_past=False)),
         (LOADS, "auto", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
         (LOADS, "agent", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
         (BOTH, "store", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
@@ -163,7 +164,7 @@ def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
         assert make_plan(served_by_agent, found, Modes(resume=resume), acp.RESUME) == expected
 
 
-COPY = replace(COMPLETE, is_handed_over=True, agent_has_no_session=True)
+COPY = replace(COMPLETE, agent_lacks_past=True, agent_has_no_session=True)
 
 
 @pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
@@ -175,7 +176,7 @@ def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offe
     assert make_plan(served_by_agent, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
-BEHIND = replace(COMPLETE, is_handed_over=True, agent_is_behind=True)
+BEHIND = replace(COMPLETE, agent_lacks_past=True, agent_is_behind=True)
 
 
 @pytest.mark.parametrize(("served_by_agent", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
@@ -193,7 +194,7 @@ def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -
     assert make_plan(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
         assert make_plan(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, rule=Rule.PASSES)
-    as_load = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_past=False, agent_must_catch_up=True)
+    as_load = LoadPlan(acp.LOAD, rule=Rule.BY_OPTION, shows_past=False, agent_must_catch_up=True)
     assert make_plan(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 

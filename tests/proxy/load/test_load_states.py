@@ -188,7 +188,9 @@ MAY_CHANGE = {"load_line_handler.py": {"lines", "compared_replay", "unechoed_let
 CHANGES = {"add", "append", "clear", "close", "drop", "extend", "hold", "insert", "pop", "remove", "replace", "take"}
 CHANGES |= {"end_message", "drop_tail", "release", "end", "try_take_repeated"}
 CHANGES |= {
-    name for name, function in vars(ComparedReplay).items() if callable(function) and not name.startswith("find_new")
+    name
+    for name, function in vars(ComparedReplay).items()
+    if callable(function) and not name.startswith("find_unrecorded")
 }
 """Methods that change a buffer, a list, a ``ComparedReplay`` or something in that."""
 

@@ -328,8 +328,8 @@ def test_that_a_session_was_handed_over_is_known_also_if_an_option_decides_whose
     talk = loading(SimulatedSession(says=PAST, moved=True), Modes(load=STORE))
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert (wanted.planned_decision, wanted.is_handed_over) == (
-        Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
+    assert (wanted.planned_decision, wanted.agent_lacks_past) == (
+        Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION),
         True,
     )
 
@@ -683,7 +683,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
         ONE,
         agent_lines(*told, GREETING),
         needs_comparison=True,
-        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR),
+        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION),
     )
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
@@ -696,7 +696,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChooseAndShowPast)
-    assert asked.planned_decision == Decision(WhosePast.TRANSCRIPT, Rule.ASKED_FOR)
+    assert asked.planned_decision == Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION)
 
 
 @pytest.mark.parametrize("modes", [Modes(load=STORE), Modes()])
@@ -787,7 +787,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
                 ONE,
                 conversation,
                 needs_comparison=True,
-                planned_decision=Decision(WhosePast.NOTHING, Rule.ASKED_FOR),
+                planned_decision=Decision(WhosePast.NOTHING, Rule.BY_OPTION),
             )
         ]
         step = talk.end_past(1)

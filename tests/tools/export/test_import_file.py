@@ -104,7 +104,7 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
         while reader.search():
             pass
         found = reader.agent_session
-        assert (found.alias, found.is_missing, found.was_handed_over) == (None, True, True)
+        assert (found.alias, found.is_missing, found.lacks_past) == (None, True, True)
     [imported] = list_files(store)
     with imported.open("ab") as file:
         file.write(transcript_lines.note("handover", to="mine"))
