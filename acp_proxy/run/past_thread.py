@@ -196,7 +196,7 @@ class PastThread:
 
     def _show_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript to the client. Returns whether all of it was read."""
-        if self._effect.agent_lacks_past:
+        if isinstance(replayer, V2ClientReplayer) and self._effect.agent_lacks_past:
             catches_up = self._effect.only_what_agent_lacks  # in the session that the agent has: ids stay as they are
             replayer.new_session_count = self._reader.agent_session.new_session_count + (
                 self._effect.makes_handover_record and not catches_up

@@ -12,12 +12,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from msgspec.structs import replace
-
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import KINDS, ReplayForm
-from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import READ_TOGETHER_KINDS, AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript_replay import entry_updates, tool_calls
@@ -87,10 +84,6 @@ class Replayer:
         self._new_prompts: list[Prompt] = []
         """The prompt that is being added; it follows what it makes certain."""
         self._latest_states: dict[str, bytes] = {}
-        self.new_session_count = 0
-        """How many new sessions of the agent continue this one, that of this load included. In version 1, the calls
-        from before the last one get other ids, since the agent may use theirs again."""
-        self._new_sessions_so_far = 0
         self._may_add_chunks = False
         """Whether the last entry was replayed with its exact bytes, and more of its message would be."""
 
@@ -229,7 +222,6 @@ class Replayer:
         )
 
     def _add_note(self, run_id: str, note: Mapping[str, object]) -> list[bytes]:
-        self._new_sessions_so_far += file_format.begins_new_session(note)
         match note.get("type"):
             case NoteType.FAILED:
                 return self._replay_user_messages(self._echoes.give_up_prompts(run_id, only_cancelled=False))
@@ -268,15 +260,8 @@ class Replayer:
     def _add_call(self, call: CallStatement | None) -> list[bytes]:
         if call is None:
             return []
-        if self._new_sessions_so_far < self.new_session_count:
-            call = replace(call, id=make_id_prefix(self._new_sessions_so_far) + call.id, line=None)
         return self._replay_user_messages(self._echoes.end_echoes(call.run)) + self._segment.add_call(call)
 
     def _replay_user_messages(self, user_updates: list[Update]) -> list[bytes]:
         """Replay user messages that are not echoes."""
         return [line for update in user_updates for line in self._segment.add(update)]
-
-
-def make_id_prefix(number: int) -> str:
-    """What is put before the ids of an earlier session of the agent, the first one of which has number 0."""
-    return f"acp-proxy-{number}-"

@@ -16,7 +16,7 @@ from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import ACP_V1, Entry
 from acp_proxy.transcript_replay import raw_members
 from acp_proxy.transcript_replay.raw_members import Members
-from acp_proxy.transcript_replay.replayer import Replayer, make_id_prefix
+from acp_proxy.transcript_replay.replayer import Replayer
 from acp_proxy.transcript_replay.v2_fold import V2Fold
 from acp_proxy.transcript_replay.v2_replayer import V2Replayer
 
@@ -35,7 +35,7 @@ class V2ClientReplayer:
         self._v1_as_v2 = V1ToV2Converter(session_id)
         self._is_v1 = False
         self.new_session_count = 0
-        """As for ``Replayer``."""
+        """How many new sessions of the agent continue this one, that of this load included."""
         self._new_sessions_so_far = 0
 
     def add(self, line_number: int, entry: Entry) -> list[bytes]:
@@ -87,7 +87,7 @@ class V2ClientReplayer:
         lines = self._v1_as_v2.convert(lines) if self._is_v1 else lines
         if self._new_sessions_so_far >= self.new_session_count:
             return lines
-        return prefix_ids(lines, make_id_prefix(self._new_sessions_so_far))
+        return prefix_ids(lines, f"acp-proxy-{self._new_sessions_so_far}-")
 
 
 # --- Restates the lines of a replay in version 1 in the forms of version 2. ``protocol/v2_updates`` does the reverse.

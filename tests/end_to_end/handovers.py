@@ -35,14 +35,6 @@ def record_session(
     return session, seen
 
 
-def with_earlier_ids(updates: Updates) -> Updates:
-    """The updates as a load shows them after a handover: calls have other ids."""
-    return [
-        update | {"toolCallId": f"acp-proxy-0-{update['toolCallId']}"} if "toolCallId" in update else update
-        for update in updates
-    ]
-
-
 def read_memory(proxied: Proxied) -> list[dict[str, Any]]:
     """The agent's sessions, the oldest first."""
     sessions: list[dict[str, Any]] = [json.loads(path.read_text()) for path in proxied.memory.glob("*.json")]

@@ -9,7 +9,7 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from acp_proxy.transcript.handover_record_text import ATTACHED, END, INTRODUCTION
 from tests.cli.commands import get_stdout, invoke
-from tests.end_to_end.handovers import CLOSING, NOTHING, given, notes, read_memory, record_session, with_earlier_ids
+from tests.end_to_end.handovers import CLOSING, NOTHING, given, notes, read_memory, record_session
 from tests.end_to_end.proxied import (
     NOT_FOUND,
     Editor,
@@ -73,7 +73,7 @@ def test_a_session_continues_with_another_agent(proxied: Proxied, second: Second
         [row] = editor.sessions()
         assert (row["sessionId"], row["title"], row["cwd"]) == (copy, "mend it", str(proxied.project))
         loaded = editor.load(copy)
-        assert list_items(loaded.updates) == [*list_items(with_earlier_ids(seen)), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         editor.prompt(copy, "go on")
         assert ids(editor) == [copy]
         assert editor.end() == 0
@@ -239,7 +239,7 @@ def test_a_session_of_another_agent_is_listed_shown_and_continued(
         assert (row["title"], row["cwd"]) == ("mend it · acp-proxy-demo-agent", str(proxied.project))
         assert row["_meta"]["acp-proxy"] == {"agent": "acp-proxy-demo-agent"}
         loaded = editor.load(id)
-        assert list_items(loaded.updates) == [*list_items(with_earlier_ids(seen)), ShownItem("agent", CLOSING)]
+        assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         assert len(proxied.transcripts()) == 1
         assert [one["title"] for one in editor.sessions()] == [row["title"]]
         editor.prompt(id, "go on")

@@ -20,7 +20,6 @@ from tests.end_to_end.handovers import (
     record_session,
     refusing,
     user_words,
-    with_earlier_ids,
 )
 from tests.end_to_end.proxied import (
     ASK,
@@ -53,7 +52,6 @@ def test_load_is_offered_for_an_agent_that_can_restore_nothing(proxied: Proxied)
 
 def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) -> None:
     session, seen = record_session(proxied, "mend it", "and the other?")
-    seen = with_earlier_ids(seen)
     with proxied.start(agent=NOTHING) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
@@ -165,7 +163,6 @@ def is_update(message: Any) -> bool:
 def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, can: str) -> None:
     agent = ("--capabilities", can)
     session, seen = record_session(proxied, "mend it", agent=agent)
-    seen = with_earlier_ids(seen)
     with proxied.start(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
@@ -182,7 +179,6 @@ def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, ca
 def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: str, error: dict[str, Any]) -> None:
     agent = ("--capabilities", can)
     session, seen = record_session(proxied, "mend it", agent=agent)
-    seen = with_earlier_ids(seen)
     with proxied.start(refusing(f"session/{can}", error), agent=agent) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]

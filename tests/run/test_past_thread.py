@@ -243,35 +243,6 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
     assert [update["title"] for update in updates if "title" in update] == told
 
 
-@pytest.mark.parametrize(
-    ("agent_lacks_past", "makes_handover_record", "ids"),
-    [
-        (True, False, ["acp-proxy-0-call_1", "acp-proxy-1-call_1", "call_1"]),
-        (True, True, ["acp-proxy-0-call_1", "acp-proxy-1-call_1", "acp-proxy-2-call_1"]),
-        (False, False, ["call_1"]),
-    ],
-)
-@pytest.mark.parametrize("mode", ["full", "compact"])
-def test_calls_from_before_a_handover_do_not_take_the_place_of_later_ones(
-    path: Path, mode: Mode, ids: list[str], *, agent_lacks_past: bool, makes_handover_record: bool
-) -> None:
-    call = transcript_lines.update("tool_call", toolCallId="call_1", title="T", status="pending")
-    ended = transcript_lines.update("tool_call_update", toolCallId="call_1", status="completed")
-    turn = [transcript_lines.prompt_line("q"), call, ended, transcript_lines.answer()]
-    handover = transcript_lines.note(file_format.NoteType.OPENED, method="session/load", anew=True)
-    wanted = replace(
-        WANTED,
-        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
-        agent_lacks_past=agent_lacks_past,
-        makes_handover_record=makes_handover_record,
-    )
-    heard, _ = show(path, [*turn, handover, *turn, handover, *turn], mode, wanted)
-    updates = [json.loads(line)["params"]["update"] for line in heard]
-    calls = [update for update in updates if "toolCallId" in update]
-    assert list(dict.fromkeys(update["toolCallId"] for update in calls)) == ids
-    assert all(calls[index]["status"] == "completed" for index in (-1, len(calls) // len(ids) - 1))
-
-
 @pytest.mark.parametrize("rule", [Rule.HANDED_OVER, Rule.BY_OPTION])
 def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(path: Path, rule: Rule) -> None:
     said = {"type": "text", "text": "Said."}
