@@ -501,11 +501,13 @@ def check_view(
         loose |= _find_mistaken_turns(said, has_without)
     seen, without = ([word for word in words if word not in loose] for words in (seen, without))
     order = [word for each in said for word in each.words()]
+    turn_order = list(dict.fromkeys(each.turn for each in said))
+    by_turn = [word for each in sorted(said, key=lambda each: turn_order.index(each.turn)) for word in each.words()]
     if without:
         told_once = [word for word in seen if word[0] != OUT or word in order]  # what the agent has not asked for
         if session in truth.raced:  # the rest of a turn may come twice
             told_once = [word for at, word in enumerate(told_once) if word[0] != SAY or word not in told_once[:at]]
-        is_in_order = _is_in(told_once, order) or _is_in(without, seen)
+        is_in_order = _is_in(told_once, order) or _is_in(told_once, by_turn) or _is_in(without, seen)
     else:  # prompts may have been queued; and in the others, a word may be seen twice, or come late
         is_in_order = session in truth.raced | truth.is_shared or _is_in(_agents(seen), order)
     if echoed or (habits.is_late and session in truth.skipped):

@@ -201,10 +201,10 @@ class PastThread:
             replayer.new_session_count = self._reader.agent_session.new_session_count + (
                 self._effect.makes_handover_record and not catches_up
             )
-        lines = self._read_lines()
+        lines = self._order(self._read_lines())
         if self._reader.size > WIDE_PIPE_BYTES:
             self._client_output.widen()
-        for line in order_turns(read_as_v1(lines) if self._effect.protocol_version == ACP_V1 else lines):
+        for line in read_as_v1(lines) if self._effect.protocol_version == ACP_V1 else lines:
             if not self._is_needed():
                 return False
             if isinstance(line, Line) and line.entry is not None:
@@ -229,7 +229,7 @@ class PastThread:
 
         with self._catch_early_end():
             lines = self._read_lacking() if effect.only_what_agent_lacks else self._read_lines()
-            for line in order_turns(read_as_v1(lines)):
+            for line in read_as_v1(self._order(lines)):
                 if not self._is_needed():
                     break
                 if isinstance(line, Line) and line.entry is not None:
@@ -237,6 +237,11 @@ class PastThread:
                 add(_replay_line(replayer, line))
             add(replayer.end())
         return ("", ()) if record.is_empty else (record.make_text(), record.attached)
+
+    def _order(self, lines: Iterable[Line | AlikeLines]) -> Iterable[Line | AlikeLines]:
+        """The lines as they are shown. What is compared keeps the recorded order: agents that keep one list for all
+        windows replay that."""
+        return order_turns(lines, self._reader.find_run_end)
 
     def _read_lacking(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""

@@ -166,6 +166,11 @@ class Entry(Struct, frozen=True):
         return self.run, jsonrpc.dump(acp.member(self.value, "id"))
 
 
+def make_run_marker(run: str) -> bytes:
+    """Bytes that every entry of a run contains. A message may contain them, too."""
+    return f'","run":"{run}"'.encode()
+
+
 def begins_new_session(note: Mapping[str, object] | None) -> bool:
     """Whether a note says that the agent opened a new session in place of the one that it does not have."""
     return note is not None and note.get("type") == NoteType.OPENED and note.get(ANEW) is True

@@ -157,7 +157,7 @@ def read_turns(
     """
     turn = ConversationTurn(0, "")
     part_reader = _PartReader(session_id, reader.other_ids, open_child=open_child, handovers=_find_handovers(reader))
-    for part in part_reader.read(order_turns(read_as_v1(reader.read_alike()))):
+    for part in part_reader.read(read_as_v1(order_turns(reader.read_alike(), reader.find_run_end))):
         match part:
             case TurnBegin():
                 turn = ConversationTurn(part.number, part.started_at, model=part.model)
@@ -187,7 +187,7 @@ def read_parts(
     handovers = _find_handovers(reader)
     return _PartReader(
         session_id, reader.other_ids, page_bytes, open_child, earlier_turns=earlier_turns, handovers=handovers
-    ).read(order_turns(read_as_v1(all_lines)))
+    ).read(read_as_v1(order_turns(all_lines, reader.find_run_end)))
 
 
 def _find_handovers(reader: TranscriptReader) -> dict[int, str]:
@@ -197,11 +197,16 @@ def _find_handovers(reader: TranscriptReader) -> dict[int, str]:
         pass
     if not reader.agent_session.lacks_past:
         return {}
-    return {
-        max(number, 1): acp.text(line.entry.note, "to") or ""
-        for number, line in number_turns(reader.read_lines())
-        if line.entry is not None and acp.text(line.entry.note, "type") == NoteType.HANDOVER
-    }
+    handovers: dict[int, str] = {}
+    last_turns: dict[str, int] = {}  # by run: the one that it prompted last
+    for number, line in number_turns(reader.read_lines()):
+        if (entry := line.entry) is None:
+            continue
+        if entry.is_prompt:
+            last_turns[entry.run] = number
+        elif acp.text(entry.note, "type") == NoteType.HANDOVER:
+            handovers[last_turns.get(entry.run, max(number, 1))] = acp.text(entry.note, "to") or ""
+    return handovers
 
 
 def number_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
@@ -282,7 +287,7 @@ class _PartReader:
             if rewinds.is_rewind(entry):
                 self._notes.append(Note(REWOUND, ""))
             if entry.note is not None:
-                self._take_note(entry.note, stamp)
+                self._take_note(entry.run, entry.note, stamp)
             elif entry.is_prompt:
                 yield from self._end_turn()
                 self._prompt_key = entry.request_key
@@ -336,9 +341,10 @@ class _PartReader:
                 add_item(items, item)
         yield Subagent(id, acp.text(update, "title") or id, items)
 
-    def _take_note(self, note: Mapping[str, object], stamp: str) -> None:
+    def _take_note(self, run: str, note: Mapping[str, object], stamp: str) -> None:
         kind = note.get("type")
-        if kind == NoteType.FAILED and self._is_open:
+        is_of_turn = self._is_open and (self._prompt_key is None or self._prompt_key[0] == run)
+        if kind == NoteType.FAILED and is_of_turn:
             self._error, self._answered_at = acp.text(note, "message") or "the agent ended", stamp
         elif kind == NoteType.GAP:
             self._notes.append(Note(NoteType.GAP, acp.text(note, "reason") or ""))

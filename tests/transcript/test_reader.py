@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -472,3 +473,15 @@ def test_intact_parts_of_a_long_damaged_line_count(path: Path) -> None:
     assert [entry.answered_method if entry is not None else None for entry in found] == [None, "session/prompt"]
     assert found[0] is not None
     assert "intact" in str(found[0].value)
+
+
+def test_the_end_of_a_run_is_that_of_its_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    ask, say = transcript_lines.prompt_line("q", run="run001"), transcript_lines.agent_chunk("a", run="run002")
+    end = transcript_lines.answer(run="run001")
+    header = file_format.encode_header(transcript_lines.header())
+    path.write_bytes(b"".join([header, ask, say, end, say.rstrip()]))
+    with closing(TranscriptReader(path)) as reader:
+        assert reader.find_run_end("run001") == len(header + ask + say + end)
+        assert reader.find_run_end("run002") == reader.size
+        assert reader.find_run_end("run003") == 0

@@ -43,35 +43,59 @@ def place(entries: Iterable[Entry | None], size: int = 100) -> list[Line]:
     return [Line(number, number * size, True, entry) for number, entry in enumerate(entries, 1)]
 
 
+def find_ends(lines: Iterable[Line]) -> dict[str, int]:
+    return {line.entry.run: line.end for line in lines if line.entry is not None}
+
+
 def order(*entries: Entry | None, size: int = 100) -> list[int]:
     """The numbers of the lines, in the order in which they are read."""
-    return [line.number for line in order_turns(place(entries, size))]
+    lines = place(entries, size)
+    return [line.number for line in order_turns(lines, lambda run: find_ends(lines).get(run, 0))]
 
 
-def test_what_another_connection_says_waits_for_the_end_of_the_turn() -> None:
+def test_a_turn_is_read_whole_before_what_other_connections_recorded_during_it() -> None:
     assert order(
         asked("a"), said("a", "A1 "), asked("b"), said("b", "B1 "), said("a", "A2 "), said("b", "B2"), answered("b"),
         said("a", "A3"), answered("a"),
-    ) == [1, 2, 3, 4, 6, 7, 5, 8, 9]  # fmt: skip
+    ) == [1, 2, 5, 8, 9, 3, 4, 6, 7]  # fmt: skip
+
+
+def test_three_turns_at_once_are_read_one_after_another() -> None:
+    assert order(
+        asked("a"), asked("b"), asked("c"), said("c", "C"), said("b", "B"), said("a", "A"), answered("a"),
+        answered("b"), answered("c"),
+    ) == [1, 6, 7, 2, 5, 8, 3, 4, 9]  # fmt: skip
 
 
 def test_prompts_keep_their_order() -> None:
     assert order(
         asked("a"), asked("b"), said("a", "A1"), asked("a", 2), said("b", "B1"), said("a", "A2"), answered("a"),
         answered("a", 2), answered("b"),
-    ) == [1, 2, 3, 4, 6, 7, 8, 5, 9]  # fmt: skip
+    ) == [1, 3, 2, 5, 9, 4, 6, 7, 8]  # fmt: skip
+    assert order(asked("a"), asked("a", 2), said("a", "A"), answered("a"), said("a", "A"), answered("a", 2)) == [
+        1, 2, 3, 4, 5, 6,
+    ]  # fmt: skip
 
 
-def test_what_is_said_after_a_turn_that_never_ended_is_read_at_the_next_prompt_or_the_end() -> None:
+def test_no_turn_waits_for_one_of_which_nothing_more_was_recorded() -> None:
+    assert order(asked("a"), said("a", "A1"), asked("b"), said("b", "B1"), answered("b")) == [1, 2, 3, 4, 5]
+    assert order(asked("a"), asked("b"), said("b", "B1"), said("a", "A1"), said("b", "B2"), answered("b")) == [
+        1, 4, 2, 3, 5, 6,
+    ]  # fmt: skip
+
+
+def test_what_is_said_after_a_turn_that_never_ended_follows_its_last_line() -> None:
     assert order(asked("a"), noted("b", "opened", "session/load"), said("b", "hi"), said("a", "A1"), asked("b")) == [
         1, 4, 2, 3, 5,
     ]  # fmt: skip
     assert order(asked("a"), said("b", "hi"), said("a", "A1")) == [1, 3, 2]
+    assert order(asked("a"), said("b", "hi")) == [1, 2]
 
 
 def test_a_turn_ends_with_its_answer_or_when_the_agent_exits_or_in_a_fork() -> None:
     assert order(asked("a"), said("b", "B"), answered("a", 2), answered("a"), said("a", "A")) == [1, 3, 4, 2, 5]
     assert order(asked("a"), said("b", "B"), noted("a", "failed"), said("a", "A")) == [1, 3, 2, 4]
+    assert order(asked("a"), noted("b", "failed"), said("a", "A"), answered("a")) == [1, 3, 4, 2]
     assert order(asked("a"), said("b", "B"), noted("b", "opened", "session/fork"), said("b", "B"), said("a", "A")) == [
         1, 2, 3, 4, 5,
     ]  # fmt: skip
@@ -84,7 +108,8 @@ def test_prompts_of_a_forks_parent_are_not_waited_for() -> None:
 def test_lines_alike_stay_with_the_line_before_them() -> None:
     alike = AlikeLines(5, 500, chunks=AlikeChunks.__new__(AlikeChunks))
     first, second, third, fourth = place([asked("a"), said("a", "A1"), said("b", "B1"), answered("a")])
-    assert list(order_turns([first, second, third, alike, fourth])) == [first, second, fourth, third, alike]
+    ordered = order_turns([first, second, third, alike, fourth], {"a": 400, "b": 500}.__getitem__)
+    assert list(ordered) == [first, second, fourth, third, alike]
 
 
 def test_a_damaged_line_does_not_wait() -> None:

@@ -62,8 +62,26 @@ def test_the_answers_of_two_windows_at_once_are_not_mixed(tmp_path: Path) -> Non
         conversation.read_parts(reader, transcript_lines.SESSION),
     ):
         words = "".join(read_message(item)[1] for item in items if isinstance(item, SpokenMessage))
-        assert words == "run001run002 run002 0 run002 1 run002 2 run001 0 run001 1 run001 2"
+        assert words == "run001 run001 0 run001 1 run001 2run002 run002 0 run002 1 run002 2"
     reader.close()
+
+
+def test_the_end_and_the_handover_of_a_turn_stand_at_it_whatever_another_window_did(tmp_path: Path) -> None:
+    store = ProxyStore(tmp_path / "store")
+    lines = [
+        transcript_lines.prompt_line("one", run="run001"),
+        transcript_lines.prompt_line("two", run="run002"),
+        transcript_lines.answer(run="run002"),
+        transcript_lines.note(NoteType.HANDOVER, to="new", run="run001"),
+        transcript_lines.note(NoteType.FAILED, method="session/prompt", message="agent exited", run="run001"),
+    ]
+    transcript_lines.store_lines(store, "agent", transcript_lines.SESSION, *lines)
+    reader = store.open_reader("agent", transcript_lines.SESSION)
+    first, second = conversation.read_turns(reader, transcript_lines.SESSION)
+    reader.close()
+    assert (first.error, first.stop_reason) == ("agent exited", None)
+    assert (second.error, second.stop_reason) == (None, "end_turn")
+    assert [isinstance(turn.items[0], Note) for turn in (first, second)] == [True, False]
 
 
 def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:

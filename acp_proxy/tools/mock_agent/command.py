@@ -10,6 +10,8 @@ from acp_proxy.cli.pager import is_attended
 from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import NoTranscript
+from acp_proxy.transcript.reader import Line
+from acp_proxy.transcript.turn_order import order_turns
 
 
 def mock_agent(
@@ -44,7 +46,8 @@ def mock_agent(
     with report_errors():
         for file in files:
             with recordings.open_recording(file, store, agent) as (reader, header, _):
-                entries = (line.entry for line in reader.read_lines() if line.entry is not None)
+                lines = order_turns(reader.read_lines(), reader.find_run_end)
+                entries = (line.entry for line in lines if isinstance(line, Line) and line.entry is not None)
                 played_sessions.append(sessions.read_session(header, entries))
             if len({session.id for session in played_sessions}) < len(played_sessions):
                 raise NoTranscript(f"{file}: this session was already given. Name each session once.")
