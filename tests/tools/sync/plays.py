@@ -9,11 +9,16 @@ from tests.tools.sync.world import Faults, Machine
 
 Step = tuple[str, int, int, Any]
 """What happens, on which machine, to which of its sessions, and how."""
-KINDS = ["new", "talk", "change", "sync", "fault", "meanwhile", "all"]
+KINDS = ["new", "talk", "change", "sync", "fault", "meanwhile", "all", "damage", "import"]
 RARE = ["part", "clock", "clone", "backup", "restore", "behind", "arrive", "forget", "move"]
-_WEIGHTS = [2, 8, 6, 8, 6, 6, 4, *(1 for _ in RARE)]
-CHANGES = ["rename", "archive", "delete", "soft_delete", "prune", "lose", "redact"]
+_WEIGHTS = [2, 8, 6, 8, 6, 6, 4, 2, 2, *(1 for _ in RARE)]
+CHANGES = ["rename", "archive", "delete", "soft_delete", "prune", "lose", "redact", "repair", "export"]
 TALKS = ["prompt", "ask", "hold", "load"]
+EMPTIES = False
+"""Whether a file may also be cut to zero bytes: it is never fetched again."""
+DAMAGES = ["nul", "nul", "newline", "cut", "header", *(["empty"] if EMPTIES else [])]
+MOST_DAMAGED = 300
+"""Bytes: a turn has about so many."""
 FAULTS = ["before", "after", "lost", "late", "refused"]
 _MOST_MACHINES = 4
 
@@ -33,13 +38,15 @@ def _step(chance: random.Random) -> Step:
         case "talk":
             how = chance.choice([*TALKS, "prompt"])
         case "change":
-            how = chance.choice([*CHANGES, "rename"])
+            how = chance.choice([*CHANGES, "rename", "export", "export"])
         case "fault":
             how = chance.randrange(61), chance.choice(FAULTS)
         case "meanwhile":
             how = chance.randrange(61), chance.choice([*CHANGES, *TALKS, *(["sync"] * 6)])
         case "clock":
             how = chance.choice([-1e5, 1e5])
+        case "damage":
+            how = chance.choice(DAMAGES), chance.randrange(100), chance.randint(1, MOST_DAMAGED)
     return kind, chance.randrange(_MOST_MACHINES), chance.randrange(6), how
 
 
@@ -72,6 +79,10 @@ def perform(users: Users, backups: dict[str, Any], step: Step) -> None:
         case "meanwhile":
             at, what = how
             machine.sync(Faults(at, meanwhile=lambda: act(users, machine, session, what)))
+        case "damage" if machine.sessions.found:
+            users.damage(machine, pick(machine, session), how)
+        case "import":
+            users.bring(machine, session)
         case "all":
             for each in users.machines:
                 each.sync()
@@ -101,7 +112,12 @@ def act(users: Users, machine: Machine, session: int, what: str) -> None:
         others = [each for each in users.machines if each is not machine]
         others[session % len(others)].sync()
         return
-    names = sorted(machine.sessions.found) or [users.begin(machine, "1")]
-    name = names[session % len(names)]
+    name = pick(machine, session) if machine.sessions.found else users.begin(machine, "1")
     if what not in TALKS or "~" not in name:
         getattr(users, what)(machine, name)
+
+
+def pick(machine: Machine, session: int) -> str:
+    """The name of one of its sessions, of which it must have one."""
+    names = sorted(machine.sessions.found)
+    return names[session % len(names)]

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from tests.tools.sync.plays import CHANGES, FAULTS, RARE, TALKS, Step, perform, play
+from tests.tools.sync.plays import CHANGES, DAMAGES, FAULTS, MOST_DAMAGED, RARE, TALKS, Step, perform, play
 from tests.tools.sync.users import Users
 
 _MACHINES, _SESSIONS = st.integers(0, 3), st.integers(0, 5)
@@ -40,6 +40,20 @@ class Simulation(RuleBasedStateMachine):
     @rule(number=_MACHINES, session=_SESSIONS, how=st.sampled_from(CHANGES))
     def change(self, number: int, session: int, how: str) -> None:
         self._do("change", number, session, how)
+
+    @rule(
+        number=_MACHINES,
+        session=_SESSIONS,
+        kind=st.sampled_from(DAMAGES),
+        percent=st.integers(0, 99),
+        size=st.integers(1, MOST_DAMAGED),
+    )
+    def damage(self, number: int, session: int, kind: str, percent: int, size: int) -> None:
+        self._do("damage", number, session, (kind, percent, size))
+
+    @rule(number=_MACHINES, export=_SESSIONS)
+    def bring(self, number: int, export: int) -> None:
+        self._do("import", number, export)
 
     @rule(number=_MACHINES)
     def sync(self, number: int) -> None:

@@ -2,18 +2,25 @@
 
 import copy
 import itertools
+import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
 from acp_proxy.store.remote_turns import complete_header
+from acp_proxy.tools.maintenance.repair import repair_transcript
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import KnownHeader, Move, RemotePart, SeenFile, Unavailable
 from acp_proxy.tools.sync.rejoin import begin_at_new_place
 from acp_proxy.tools.sync.rounds import do_round, forget
 from acp_proxy.tools.sync.state_db import MACHINE, MACHINE_NAME, SyncState
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, encode_header
+from acp_proxy.transcript.file_names import derive_uid, file_name
+from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
 
 AGENT = "agent-0123456789abcdef"
@@ -109,7 +116,11 @@ class MemoryLogs:
 
 @dataclass
 class MemoryFile:
-    """A session: its header, its entries, and what the user sees of it."""
+    """A session: its header, its entries, and what the user sees of it.
+
+    ``broken_header``: what is in place of the header's line; None if nothing is wrong with that. ``first_uid``: the one
+    it was made with: a repair may lose it. ``is_damaged``: until it is repaired. ``asked``: the last prompt's word.
+    """
 
     header: Header
     data: bytes
@@ -118,21 +129,59 @@ class MemoryFile:
     is_held: bool = False
     title: str | None = None
     is_archived: bool = False
+    broken_header: bytes | None = None
+    first_uid: str = ""
+    is_damaged: bool = False
+    asked: str = ""
     serial: int = field(default_factory=itertools.count().__next__)
+
+    def __post_init__(self) -> None:
+        self.first_uid = self.first_uid or self.header.uid
 
     @property
     def stamp(self) -> str:
         return f"{self.serial} {self.version}"
 
+    @property
+    def uid(self) -> str:
+        """As ``TranscriptReader.uid``."""
+        return "" if self.broken_header is not None else self.header.uid or derive_uid(encode_header(self.header))
+
+    @property
+    def entries(self) -> bytes:
+        """What a reader takes for its entries: a broken header is one of the damaged lines."""
+        return (self.broken_header or b"") + self.data
+
+    def replace_entries(self, entries: bytes) -> None:
+        size = len(self.broken_header or b"")
+        self.broken_header = entries[:size] if self.broken_header is not None else None
+        self.data = entries[size:]
+        self.version += 1
+
+    def repair(self) -> None:
+        """What ``acp-proxy repair`` makes of it. Raises Unmendable."""
+        line = self.broken_header if self.broken_header is not None else encode_header(self.header)
+        with TemporaryDirectory() as folder:
+            path = Path(folder, f"{file_name(self.header.session_id)}.jsonl")
+            path.write_bytes(line + self.data)
+            os.utime(path, (0, 0))  # else its last line may be on its way
+            if repair_transcript(path, Path(folder, "backup")):
+                with closing(TranscriptReader(path)) as reader:
+                    assert reader.header is not None
+                    self.header, self.data = reader.header, b"".join(reader.read_bytes(reader.entries_start))
+                self.version += 1
+        self.broken_header, self.is_damaged = None, False
+
 
 @dataclass
 class MemorySessions:
-    """The sessions of one machine."""
+    """The sessions of one machine. ``deleted``: the ids that were deleted here, for good or softly."""
 
     faults: Faults
     found: dict[str, MemoryFile] = field(default_factory=dict)
     events: list[Move] = field(default_factory=list)
     number: int = 0
+    deleted: set[str] = field(default_factory=set)
     turns: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
 
     def list_agents(self) -> list[str]:
@@ -143,7 +192,7 @@ class MemorySessions:
 
     def read_header(self, agent: str, name: str) -> KnownHeader | None:
         file = self.found.get(name)
-        return KnownHeader(file.header.uid, file.header) if file is not None else None
+        return KnownHeader(file.uid, file.header) if file is not None and file.broken_header is None else None
 
     def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
         return self.events[since:], len(self.events)
@@ -159,10 +208,10 @@ class MemorySessions:
         return name in self.found and (self.found[name].is_open or self.found[name].is_held)
 
     def measure(self, agent: str, name: str) -> int:
-        return len(self.found[name].data) if name in self.found else 0
+        return len(self.found[name].entries) if name in self.found else 0
 
     def read(self, agent: str, name: str, at: int, size: int) -> bytes:
-        return self._file(name).data[at : at + size]
+        return self._file(name).entries[at : at + size]
 
     def _file(self, name: str) -> MemoryFile:
         if name not in self.found:
@@ -175,8 +224,12 @@ class MemorySessions:
     def create(self, agent: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
         def create() -> str:
             name = header.session_id
-            if not has_local_id or name in self.found or any(other.partition("~")[0] == name for other in self.found):
+            is_taken = name in self.deleted or any(other.partition("~")[0] == name for other in self.found)
+            if not has_local_id or is_taken:
                 name = header.uid
+                if name in self.found:
+                    raise FileExistsError(name)
+                self.deleted.discard(name)
             ids = [header.session_id, *header.forked_from]
             self.found[name] = MemoryFile(
                 complete_header(replace(header, session_id=name, forked_from=ids), data), data
@@ -189,13 +242,15 @@ class MemorySessions:
         self, agent: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
         def extend() -> bool:
-            if self.measure(agent, name) != expected_size or self.is_open(agent, name):
-                if name in self.found:
-                    self.turns[name] = self.found[name].header.uid, expected_size, data
+            if self.read_header(agent, name) is None:
                 return False
             file = self._file(name)
+            if self.measure(agent, name) != expected_size or self.is_open(agent, name):
+                self.turns[name] = file.uid, expected_size, data
+                return False
+            uid = file.uid
             self._set(name, file.data + data)
-            file.header = complete_header(file.header, file.data)
+            file.header = complete_header(replace(file.header, uid=uid), file.data)
             return True
 
         return bool(self.faults.step(extend, remote=False))
@@ -208,51 +263,59 @@ class MemorySessions:
         file = self.found[name]
         file.is_held = False
         uid, size, more = self.turns.get(name, ("", 0, b""))
-        if more and not file.is_open and (uid, size) == (file.header.uid, len(file.data)):
+        if more and not file.is_open and (uid, size) == (file.uid, len(file.entries)):
             self._set(name, file.data + more)
-            file.header = complete_header(file.header, more)
+            file.header = complete_header(replace(file.header, uid=uid), more)
             del self.turns[name]
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         def mask() -> None:
-            data = bytearray(self._file(name).data)
+            entries = bytearray(self._file(name).entries)
             for at, new in spans:
-                data[at : at + len(new)] = new
-            self._set(name, bytes(data))
+                entries[at : at + len(new)] = new
+            self._file(name).replace_entries(bytes(entries))
 
         self.faults.step(mask, remote=False)
 
     def delete(self, agent: str, name: str, uid: str) -> None:
         def delete() -> None:
-            if name not in self.found or self.found[name].header.uid != uid:
+            if name not in self.found or self.found[name].uid != uid:
                 return
             self.turns.pop(name, None)
             del self.found[name]
+            if "~" not in name:
+                self.deleted.add(name)
             self.events.append(Move(name, uid=uid))
 
         self.faults.step(delete, remote=False)
 
     def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
         def change() -> str:
-            if name not in self.found:
+            if self.read_header(agent, name) is None:
                 return name
             file = self.found.pop(name)
             self.number += 1
             new = f"{name}~{self.number:017}" if is_soft_deleted else name.partition("~")[0]
-            new = file.header.uid if new in self.found else new
+            new = next(each for each in (new, file.uid, f"{file.uid}-{self.number}") if each not in self.found)
+            (self.deleted.add if is_soft_deleted else self.deleted.discard)(new.partition("~")[0])
             self.found[new] = file
-            self.events.append(Move(name, new, uid=file.header.uid))
+            self.events.append(Move(name, new, uid=file.uid))
             return new
 
         return str(self.faults.step(change, remote=False))
 
     def set_title(self, agent: str, name: str, title: str | None) -> None:
-        file = MemoryFile(Header("", None, "", ""), b"")
-        self.faults.step(lambda: setattr(self.found.get(name, file), "title", title), remote=False)
+        file = self._labelled(agent, name)
+        self.faults.step(lambda: setattr(file(), "title", title), remote=False)
 
     def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
-        file = MemoryFile(Header("", None, "", ""), b"")
-        self.faults.step(lambda: setattr(self.found.get(name, file), "is_archived", is_archived), remote=False)
+        file = self._labelled(agent, name)
+        self.faults.step(lambda: setattr(file(), "is_archived", is_archived), remote=False)
+
+    def _labelled(self, agent: str, name: str) -> Callable[[], MemoryFile]:
+        """Finds the session whose label is set; one that nobody sees, if it is gone or its header is broken."""
+        nobody = MemoryFile(Header("", None, "", ""), b"")
+        return lambda: self.found[name] if self.read_header(agent, name) is not None else nobody
 
     def find_title(self, agent: str, name: str) -> str:
         return self._file(name).title or "first words"
