@@ -157,8 +157,11 @@ def _compare_and_mask(context: SyncContext, tree: Tree, local_session: LocalSess
         file_data = context.sessions.read(local_session.agent_folder, local_session.name, offset, segment.length)
         if len(file_data) < segment.length:
             return context.state.put_local_session(replace(local_session, tip=tip))
-        if hash_data(file_data) != segment.digest and not _exchange_masks(
-            context, tree, local_session, segment, offset, file_data
+        # Nothing is left to compare with a blank one: its words are gone, and its delete may still be on its way.
+        if (
+            not segment.is_blank
+            and hash_data(file_data) != segment.digest
+            and not _exchange_masks(context, tree, local_session, segment, offset, file_data)
         ):
             return context.state.put_local_session(replace(local_session, trouble="changed", has_news=False))
         offset, tip = offset + segment.length, segment.id

@@ -97,6 +97,13 @@ def test_a_redaction_of_what_two_sessions_have_in_common_reaches_both_on_all_mac
     assert len(users.secrets) == 2
 
 
+def test_a_round_ends_whose_redaction_meets_words_that_were_deleted_elsewhere() -> None:
+    shared: list[Step] = [("talk", 0, 0, "prompt"), *[("all", 0, 0, None)] * 2]
+    deleted: list[Step] = [("behind", 0, 0, None), ("change", 1, 0, "delete"), ("sync", 1, 0, None)]
+    # The record is blank already, and the delete itself has not arrived.
+    play([*shared, *deleted, ("change", 0, 0, "redact"), ("sync", 0, 0, None)])
+
+
 # On Python 3.14, hypothesis does not find what refers to its random numbers, because conftest.py freezes that.
 @pytest.mark.filterwarnings("ignore:It looks like `register_random`")
 def test_all_machines_show_the_same_once_they_have_met() -> None:
