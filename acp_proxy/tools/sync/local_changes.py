@@ -129,11 +129,16 @@ def _note_move(context: SyncContext, local_session: LocalSession, move: Move) ->
         if context.sessions.is_soft_deleted(move.name) and not local_session.is_soft_deleted:
             context.publish_label(context.state.read_tree(local_session.tree), local_session, SOFT_DELETED, True)
             local_session = replace(local_session, is_soft_deleted=True)
-        context.state.put_local_session(replace(local_session, name="", is_pruned=True, has_news=False))
+        context.state.put_local_session(replace(_make_without_file(local_session), is_pruned=True, has_news=False))
     elif move.new_name:
         context.state.put_local_session(replace(local_session, name=move.new_name, file_version="", has_news=True))
     else:
         context.delete_everywhere(local_session)
+
+
+def _make_without_file(local_session: LocalSession) -> LocalSession:
+    """The session without its file. A trouble was the file's: what is fetched in its place has none."""
+    return replace(local_session, name="", file_version="", trouble="")
 
 
 def _find_files(context: SyncContext) -> None:
@@ -150,7 +155,7 @@ def _find_files(context: SyncContext) -> None:
             current = context.state.find_local_session(local_session.uid)
             # Else it was just found under another name.
             if current is not None and (current.agent_folder, current.name) not in files_here:
-                context.state.put_local_session(replace(current, name="", file_version=""))
+                context.state.put_local_session(_make_without_file(current))
 
 
 def _note_file(context: SyncContext, file: SeenFile, files_here: dict[tuple[str, str], SeenFile]) -> None:
@@ -164,7 +169,7 @@ def _note_file(context: SyncContext, file: SeenFile, files_here: dict[tuple[str,
     ):  # its header was masked, which changes its hash
         uid = session_of_name.uid
     if session_of_name is not None and session_of_name.uid != uid:  # the name is another session's now
-        context.state.put_local_session(replace(session_of_name, name="", file_version=""))
+        context.state.put_local_session(_make_without_file(session_of_name))
     local_session = context.state.find_local_session(uid)
     if local_session is not None and local_session.is_pruned and context.sessions.is_soft_deleted(file.name):
         return

@@ -14,6 +14,7 @@ from tests.tools.sync.users import Users
 _MACHINES, _SESSIONS = st.integers(0, 3), st.integers(0, 5)
 _STEP = st.integers(0, 60)
 _STEPS = 40
+_MEETING: list[Step] = [("all", 0, 0, None)] * 2
 
 
 class Simulation(RuleBasedStateMachine):
@@ -91,17 +92,21 @@ class Simulation(RuleBasedStateMachine):
 
 def test_a_redaction_of_what_two_sessions_have_in_common_reaches_both_on_all_machines() -> None:
     both: list[Step] = [("talk", 0, 0, "prompt"), ("talk", 1, 0, "prompt")]
-    meeting: list[Step] = [("all", 0, 0, None)] * 2
     masked: Step = ("change", 1, 0, "redact")  # the last secret; then the one in the turn before the fork
-    users = play([("talk", 0, 0, "prompt"), *meeting, *both, *meeting, masked, *meeting, masked])
+    users = play([("talk", 0, 0, "prompt"), *_MEETING, *both, *_MEETING, masked, *_MEETING, masked])
     assert len(users.secrets) == 2
 
 
 def test_a_round_ends_whose_redaction_meets_words_that_were_deleted_elsewhere() -> None:
-    shared: list[Step] = [("talk", 0, 0, "prompt"), *[("all", 0, 0, None)] * 2]
+    shared: list[Step] = [("talk", 0, 0, "prompt"), *_MEETING]
     deleted: list[Step] = [("behind", 0, 0, None), ("change", 1, 0, "delete"), ("sync", 1, 0, None)]
     # The record is blank already, and the delete itself has not arrived.
     play([*shared, *deleted, ("change", 0, 0, "redact"), ("sync", 0, 0, None)])
+
+
+def test_a_damaged_file_that_is_removed_is_fetched_again() -> None:
+    damaged: Step = ("damage", 0, 0, ("nul", 50, 20))
+    play([("talk", 0, 0, "prompt"), *_MEETING, damaged, *_MEETING, ("change", 0, 0, "lose")])
 
 
 # On Python 3.14, hypothesis does not find what refers to its random numbers, because conftest.py freezes that.
