@@ -235,7 +235,7 @@ def _is_repaired(line: bytes) -> bool:
     """Whether a line is what ``acp-proxy repair`` leaves in place of a damaged one."""
     entry = file_format.decode_entry(line.strip())
     note = entry.note if entry is not None else None
-    return line.isspace() or (note is not None and note.get("reason") == file_format.GapReason.REPAIRED)
+    return not line.strip() or (note is not None and note.get("reason") == file_format.GapReason.REPAIRED)
 
 
 def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:

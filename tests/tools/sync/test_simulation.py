@@ -109,6 +109,10 @@ def test_a_damaged_file_that_is_removed_is_fetched_again() -> None:
     play([("talk", 0, 0, "prompt"), *_MEETING, damaged, *_MEETING, ("change", 0, 0, "lose")])
 
 
+def test_a_repair_of_a_newline_where_a_line_began_is_no_change_of_the_session() -> None:
+    play([("talk", 0, 0, "prompt"), *_MEETING, ("damage", 0, 0, ("newline", 0, 1)), ("change", 0, 0, "repair")])
+
+
 # On Python 3.14, hypothesis does not find what refers to its random numbers, because conftest.py freezes that.
 @pytest.mark.filterwarnings("ignore:It looks like `register_random`")
 def test_all_machines_show_the_same_once_they_have_met() -> None:
