@@ -26,7 +26,7 @@ from msgspec.structs import astuple
 from acp_proxy.protocol import acp, jsonrpc, timestamps
 from acp_proxy.transcript import file_access, salvage
 from acp_proxy.transcript.file_access import append_all, lock, open_private, read_at, write_at
-from acp_proxy.transcript.file_names import file_name, has_generated_form
+from acp_proxy.transcript.file_names import file_name, has_generated_form, is_soft_deleted_name
 from acp_proxy.transcript.salvage import Intact
 from acp_proxy.transcript.titles import shorten_masks
 
@@ -140,6 +140,10 @@ class JournalState(Struct):
     removal_times: dict[str, str] = {}
     """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
     not say how long, as those of older versions."""
+    deleted_uids: set[str] = set()
+    """The uids of transcripts that were deleted on all machines, and of those that are soft-deleted."""
+    pruned: dict[str, str] = {}
+    """The session ids of transcripts that were deleted on this machine only, by their uids."""
 
     @property
     def deleted_ids(self) -> frozenset[str]:
@@ -178,6 +182,8 @@ class JournalState(Struct):
         soft_deleted_name = event.transcript if event.kind == DELETED else event.new_name
         if event.until is not None and soft_deleted_name:
             self.removal_times[soft_deleted_name] = event.until
+        if event.uid is not None and (event.kind == DELETED or event.new_name is not None):
+            self._add_uid(event.uid, event, soft_deleted_name or "")
         if event.kind == RESTORED:
             self.deleted.pop(event.session_id, None)
         if event.new_name is not None:  # a rename or a removal, which are of kind ``TITLED``, too
@@ -200,6 +206,15 @@ class JournalState(Struct):
             (self.pinned.add if event.kind == PINNED else self.pinned.discard)(event.name)
         elif event.kind == ALIAS and event.alias is not None:
             self.aliases[event.alias] = event.session_id
+
+    def _add_uid(self, uid: str, event: Event, new_name: str) -> None:
+        """Add what a delete, a restore or a rename says of a transcript's uid. ``new_name``: empty if it is removed."""
+        if event.kind == RESTORED:
+            self.deleted_uids.discard(uid)
+        elif is_soft_deleted_name(new_name) or not (new_name or event.only_on_this_machine):
+            self.deleted_uids.add(uid)
+        elif event.only_on_this_machine:
+            self.pruned[uid] = event.session_id
 
     def _add_title(self, event: Event) -> None:
         """Add a ``titled`` event. One without a title says that a rename or removal is complete."""

@@ -40,8 +40,8 @@ from acp_proxy.transcript.summary import Summary
 
 _ZSTD_START = b"\x28\xb5\x2f\xfd"
 """The first bytes of a zstd frame."""
-_UID = re.compile(rb'"uid":"([0-9a-f]{32})"')
-"""The uid in a header, as acp-proxy makes it."""
+_UID = re.compile(rb'"(uid|branchOf)":"([0-9a-f]{32})"')
+"""The uids in a header, as acp-proxy makes them: its own, and that of the session of which it is a branch."""
 _LONGEST_HEADER = 1024 * 1024
 """Bytes: a header has a few ids, paths and names. A first line longer than this is not a header."""
 _READ_BYTES = _LONGEST_HEADER
@@ -131,8 +131,7 @@ def _import_or_find(
         make_folder(target.parent)
         with file_access.lock_folder(target.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             agent_journal = layout.get_journal(agent_folder)
-            was_deleted = header.session_id in agent_journal.read_deleted()
-            if was_deleted:
+            if header.session_id in agent_journal.read_deleted():
                 with agent_journal.lock():
                     if header.session_id in agent_journal.read_deleted():
                         # A crash may have interrupted the delete.
@@ -140,9 +139,7 @@ def _import_or_find(
             elif layout.has_transcript(agent_folder, name):
                 _compare(source, target, header)
                 return ImportedFile(agent_folder, header.session_id, prompts, is_new=False)
-            # The delete means its uid, on other machines too: with that, sync would delete what is imported.
-            new_uid = make_uid() if was_deleted else ""
-            _write(layout, agent_folder, target, header, source, stamp, names_ids=names_ids, new_uid=new_uid)
+            _write(layout, agent_folder, target, header, source, stamp, names_ids=names_ids)
     return ImportedFile(agent_folder, header.session_id, prompts, is_new=True)
 
 
@@ -228,9 +225,10 @@ def _compare_lines(source: Source, stored: Iterator[bytes]) -> Iterator[bool]:
     offset = 0
     for data in stored:
         source_data = source.read(min(len(data), source.size - offset), offset)
-        if not offset and (span := _find_uid(source_data)) is not None and span == _find_uid(data):
+        if not offset and (spans := _find_uids(source_data)) == _find_uids(data):
             # An import after a delete has another uid than its source.
-            source_data = source_data[: span[0]] + data[slice(*span)] + source_data[span[1] :]
+            for start, end in spans:
+                source_data = source_data[:start] + data[start:end] + source_data[end:]
         yield data.startswith(source_data)
         offset += len(source_data)
         if offset >= source.size:
@@ -247,37 +245,42 @@ def _write(
     stamp: str,
     *,
     names_ids: bool,
-    new_uid: str,
 ) -> None:
-    """Write the file and give it its name. ``new_uid``: in place of the header's, if not empty. Raises NotImported,
-    OSError."""
+    """Write the file and give it its name. Raises NotImported, OSError."""
     agent_journal = layout.get_journal(agent_folder)
     note = {"type": NoteType.CONTINUED, "agent": agent_folder, "session": header.session_id}
     last_line = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
     with store_on_disk(target, source, last_line) as unfinished, agent_journal.lock():
-        if new_uid:
-            _overwrite_uid(unfinished, new_uid)
-        if header.session_id in agent_journal.read_deleted():
+        state = agent_journal.read_state()
+        is_deleted = header.session_id in state.deleted
+        # A delete means the uid, on other machines too, and whatever id the session had: with that uid, sync would
+        # delete what is imported. After a prune the others have it still, and know by its uid that it is the same.
+        if header.uid in state.deleted_uids or (is_deleted and header.uid not in state.pruned):
+            _overwrite_uid(unfinished, make_uid())
+        if is_deleted:
             agent_journal.append(journal.Event(journal.LIFTED, header.session_id), stamp)
         layout.mark(agent_folder, target.stem)
         move_into_place(unfinished, target)
 
 
 def _overwrite_uid(path: Path, new_uid: str) -> None:
-    """Put another uid into a transcript's header, if that has one as acp-proxy makes it. Raises OSError."""
+    """Put another uid into a transcript's header, if that has one as acp-proxy makes it. If it is a branch of a session
+    for sync, it becomes a session of its own. Raises OSError."""
     fd = file_access.open_private(path, os.O_RDWR)
     try:
-        if (span := _find_uid(file_access.read_at(fd, _LONGEST_HEADER, 0))) is not None:
-            file_access.write_at(fd, new_uid.encode(), span[0])
-            file_access.fsync(fd)
+        for start, _ in _find_uids(file_access.read_at(fd, _LONGEST_HEADER, 0)):
+            file_access.write_at(fd, new_uid.encode(), start)
+        file_access.fsync(fd)
     finally:
         os.close(fd)
 
 
-def _find_uid(data: bytes) -> tuple[int, int] | None:
-    """Where the uid is in the data that a transcript begins with; None if its header has none, or of another form."""
+def _find_uids(data: bytes) -> list[tuple[int, int]]:
+    """Where the uids are in the data that a transcript begins with; empty if its header has none, or of another
+    form."""
     members = list(_UID.finditer(data.partition(b"\n")[0]))
-    return members[0].span(1) if len(members) == 1 else None
+    names = {member[1] for member in members}
+    return [member.span(2) for member in members] if b"uid" in names and len(names) == len(members) else []
 
 
 @contextmanager

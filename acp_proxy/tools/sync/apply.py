@@ -132,6 +132,8 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
             if local_session.name:
                 context.sessions.delete(local_session.agent_folder, local_session.name, local_session.uid)
                 local_changes.find_deletes(context)  # sees this one: later, its name may be another session's
+            elif local_session.is_pruned:  # what is imported from now on must have another uid
+                context.sessions.note_delete(local_session.agent_folder, local_session.uid)
             state.drop_local_session(local_session.uid)
     # Nothing of it is left to show. From here on the whole tree is dead, also what somebody still adds to it.
     if (

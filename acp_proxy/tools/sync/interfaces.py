@@ -94,6 +94,9 @@ class SyncSessions(Protocol):
     def delete(self, agent_folder: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
 
+    def note_delete(self, agent_folder: str, uid: str) -> None:
+        """Note that a session is deleted on all machines that was deleted on this one only."""
+
     def set_soft_deleted(self, agent_folder: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
 

@@ -188,6 +188,17 @@ class SyncStore(StoreBase):
         with suppress(Unreadable):
             self.store_index.remove(agent_folder, [name])
 
+    def note_delete(self, agent_folder: str, uid: str) -> None:
+        """Note that a session is deleted on all machines that was deleted on this one only."""
+        agent_journal = self.layout.get_journal(agent_folder)
+        if uid not in agent_journal.read_state().pruned:
+            return
+        with agent_journal.lock():
+            state = agent_journal.read_state()
+            session_id = state.pruned[uid]
+            if state.deleted.get(session_id, "") is None:  # else a newer session has the id
+                agent_journal.append(journal.Event(journal.DELETED, session_id, uid=uid))
+
     def set_soft_deleted(self, agent_folder: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
         known_header = self.read_header(agent_folder, name)

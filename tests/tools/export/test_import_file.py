@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, NotImported
+from acp_proxy.store import delete
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import import_transcript
@@ -185,6 +186,35 @@ def test_an_import_after_a_delete_has_another_uid_and_is_otherwise_the_same(
     assert (header.uid != uid) is is_new
     assert path.read_bytes().replace(header.uid.encode(), uid.encode(), 1 if uid else 0) == exported.read_bytes()
     assert not import_transcript(store, exported).is_new
+
+
+def test_an_import_of_what_was_deleted_under_another_id_has_another_uid(store: WholeStore, tmp_path: Path) -> None:
+    head = Header("sess-1", None, file_format.RECORDED, transcript_lines.time(0), agent={"id": AGENT}, uid="ab" * 16)
+    head = replace(head, branch_of="cd" * 16)
+    exported = export_transcript(tmp_path, header=head)
+    here = replace(head, session_id="as-sync-calls-it", forked_from=["sess-1"])
+    import_transcript(store, export_transcript(tmp_path, header=here, name="here.jsonl"))
+    store.delete_listed(store.list_all()[0], soft=False)
+    assert import_transcript(store, exported).is_new
+    [path] = list_files(store)
+    header = file_format.decode_header(path.read_bytes().partition(b"\n")[0])
+    assert header is not None
+    assert header.uid not in (head.uid, head.branch_of)
+    assert header.branch_of == header.uid, "it is no branch of what was deleted"
+    assert not import_transcript(store, exported).is_new
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_an_import_after_a_prune_is_the_same_session_for_other_machines_unless_the_bin_has_it(
+    store: WholeStore, tmp_path: Path, soft: bool
+) -> None:
+    head = Header(transcript_lines.SESSION, None, file_format.RECORDED, transcript_lines.time(0), uid="ab" * 16)
+    exported = export_transcript(tmp_path, header=replace(head, agent={"id": AGENT}))
+    import_transcript(store, exported)
+    delete.delete_by_id(store.layout, AGENT, transcript_lines.SESSION, soft=soft, only_on_this_machine=True)
+    assert import_transcript(store, exported).is_new
+    path = store.layout.transcript_path(AGENT, file_name(transcript_lines.SESSION))
+    assert (path.read_bytes() == exported.read_bytes()) is not soft
 
 
 def test_an_import_revives_a_deleted_session(store: WholeStore, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.store import delete
 from acp_proxy.store.remote_turns import append_remote_turns
 from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
@@ -362,6 +363,47 @@ def test_a_session_that_is_imported_after_its_delete_stays_and_is_shared(
     one.say("Hello", "Again")
     for home in (one, two, one):
         home.sync()
+    assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+
+
+def test_a_session_that_is_imported_on_another_machine_after_its_delete_stays_and_is_shared(
+    homes: tuple[Home, Home], tmp_path: Path
+) -> None:
+    one, two = homes
+    exported = tmp_path / "s.jsonl"
+    exported.write_bytes(store_session(one.store, "s", ("Hello", [])).read_bytes())
+    for home in homes:
+        home.sync()
+    one.store.delete_listed(*one.store.list_newest(), soft=False)
+    for home in homes:
+        home.sync()
+    assert import_transcript(two.store, exported).is_new
+    two.say("Hello", "Again")
+    for home in (two, one, two):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+
+
+@pytest.mark.parametrize("is_deleted_elsewhere", [False, True])
+def test_a_session_that_is_imported_after_a_prune_is_there_once(
+    homes: tuple[Home, Home], tmp_path: Path, is_deleted_elsewhere: bool
+) -> None:
+    one, two = homes
+    exported = tmp_path / "s.jsonl"
+    exported.write_bytes(store_session(one.store, "s", ("Hello", [])).read_bytes())
+    for home in homes:
+        home.sync()
+    delete.delete_by_id(one.store.layout, AGENT, "s", soft=False, only_on_this_machine=True)
+    one.sync()
+    if is_deleted_elsewhere:
+        two.store.delete_listed(*two.store.list_newest(), soft=False)
+        for home in (two, one):
+            home.sync()
+    assert import_transcript(one.store, exported).is_new
+    one.say("Hello", "Again")
+    for home in (one, two, one):
+        home.sync()
+    assert len([*one.store.list_newest()]) == len([*two.store.list_newest()]) == 1
     assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
 
 

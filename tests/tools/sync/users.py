@@ -214,18 +214,21 @@ class Users:
             return
         header, data = self.exports[number % len(self.exports)]
         id, sessions = header.session_id, machine.sessions
-        if id in sessions.deleted:
-            header = replace(header, uid=self.random())
+        if id in sessions.found and id not in sessions.deleted:
+            return
+        if sessions.has_deleted_uid(header.uid, id):
+            uid = self.random()
+            header = replace(header, uid=uid, branch_of=uid if header.branch_of else "")
             told = _words(data)
             self.imports[header.uid] = told
             self.gone_of |= {(self.tree[word], word) for word in self.gone.intersection(told)}
             self.gone.difference_update(told)
             self.secrets.difference_update(_SECRET.findall(data))
-            sessions.deleted.discard(id)
-        elif id in sessions.found or (not IMPORTS_ELSEWHERE and self._is_elsewhere(machine, header)):
+        elif not IMPORTS_ELSEWHERE and self._is_elsewhere(machine, header):
             return
         else:
             self.have_twins = True
+        sessions.deleted.discard(id)
         sessions.found[id] = MemoryFile(header, data)
 
     def _is_elsewhere(self, machine: Machine, header: Header) -> bool:

@@ -289,6 +289,26 @@ class MemorySessions:
 
         self.faults.step(delete, remote=False)
 
+    def note_delete(self, agent: str, uid: str) -> None:
+        def note() -> None:
+            name = next((move.name for move in self.events if move.only_on_this_machine and move.uid == uid), "")
+            if name in self.deleted:
+                self.events.append(Move(name, uid=uid))
+
+        self.faults.step(note, remote=False)
+
+    def has_deleted_uid(self, uid: str, id: str) -> bool:
+        """Whether an import needs another uid, as in ``import_file._write``."""
+        is_pruned = is_deleted = False
+        for move in self.events:
+            if move.uid == uid:
+                is_pruned = is_pruned or move.only_on_this_machine
+                if "~" in move.new_name or not (move.new_name or move.only_on_this_machine):
+                    is_deleted = True
+                elif "~" in move.name and move.new_name:
+                    is_deleted = False
+        return is_deleted or (id in self.deleted and not is_pruned)
+
     def set_soft_deleted(self, agent: str, name: str, is_soft_deleted: bool) -> str:
         def change() -> str:
             if self.read_header(agent, name) is None:
