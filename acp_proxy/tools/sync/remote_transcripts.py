@@ -12,7 +12,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.remote_turns import complete_header, join_parts, write_unfinished
 from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.file_names import file_name, unfinished_path
+from acp_proxy.transcript.file_names import file_name, make_uid, unfinished_path
 from acp_proxy.transcript.reader import TranscriptReader
 
 
@@ -30,14 +30,12 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, ha
             or layout.has_transcript(agent_folder, path.stem)
             or header.session_id in layout.get_journal(agent_folder).read_deleted()
         ):
-            header = replace(
-                header,
-                session_id=proxy_ids.make_remote_id(header.uid),
-                forked_from=[header.session_id, *header.forked_from],
-            )
+            new_id = proxy_ids.make_remote_id(header.uid)
+            # An import may have it: of what another machine exported, under a uid of its own.
+            while layout.has_transcript(agent_folder, file_name(new_id)):
+                new_id = proxy_ids.make_remote_id(make_uid())
+            header = replace(header, session_id=new_id, forked_from=[header.session_id, *header.forked_from])
             path = layout.transcript_path(agent_folder, file_name(header.session_id))
-            if layout.has_transcript(agent_folder, path.stem):
-                raise FileExistsError(path)
             delete.lift_delete(layout, agent_folder, header.session_id)  # it may have been here before
         header = replace(header, remote_parts=join_parts(header.remote_parts))
         write_unfinished(path, iter([file_format.encode_header(complete_header(header, data)), data]))

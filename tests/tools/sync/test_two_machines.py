@@ -407,6 +407,25 @@ def test_a_session_that_is_imported_after_a_prune_is_there_once(
     assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
 
 
+def test_a_missing_session_comes_back_beside_an_import_that_has_its_id(
+    homes: tuple[Home, Home], tmp_path: Path
+) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    [row] = two.store.list_newest()
+    exported = tmp_path / "s.jsonl"
+    exported.write_bytes(two.store.layout.transcript_path(row.agent_folder, row.name).read_bytes())
+    two.store.delete_listed(row, soft=True)
+    assert import_transcript(two.store, exported).is_new
+    [name] = two.store.layout.list_soft_deleted_names(row.agent_folder)
+    two.store.layout.soft_deleted_path(row.agent_folder, name).unlink()
+    for _ in range(2):
+        two.sync()
+    assert [each.title for each in two.store.list_newest()] == ["Hello", "Hello"]
+
+
 def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> None:
     one, two = homes
     path = store_session(one.store, "s", ("Hello", []))

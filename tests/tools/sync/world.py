@@ -227,8 +227,9 @@ class MemorySessions:
             is_taken = name in self.deleted or any(other.partition("~")[0] == name for other in self.found)
             if not has_local_id or is_taken:
                 name = header.uid
-                if name in self.found:
-                    raise FileExistsError(name)
+                while name in self.found:  # an import has it
+                    self.number += 1
+                    name = f"{header.uid}-{self.number}"
                 self.deleted.discard(name)
             ids = [header.session_id, *header.forked_from]
             self.found[name] = MemoryFile(
