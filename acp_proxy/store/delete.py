@@ -385,9 +385,10 @@ def _choose_soft_deleted_name(layout: Layout, agent_folder: str, name: str, stam
 
 
 def _read_uid(path: Path) -> str | None:
-    """The uid of a transcript that is about to be deleted or renamed; None if it has none, or cannot be read."""
+    """The uid in the header of a transcript that is about to be deleted or renamed; None if it cannot be read, or has
+    none. Then its name says which one it is: a repair may have lost the uid, so one made from the header is useless."""
     with suppress(OSError, NewerFormat), closing(TranscriptReader(path)) as reader:
-        return reader.uid or None
+        return (reader.header.uid or None) if reader.header is not None else None
     return None
 
 

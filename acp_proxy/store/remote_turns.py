@@ -99,8 +99,8 @@ def append_remote_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     head = orjson.loads(head_line)
     uid, expected_size, remote_parts = head["uid"], head["size"], head["elsewhere"]
     with closing(TranscriptReader(layout.transcript_path(agent_folder, name))) as reader:
-        # The name may belong to another session by now.
-        if reader.uid != uid or reader.size + len(data) > _APPEND_LIMIT_BYTES:
+        # The name may belong to another session by now. A header may have lost its uid, which it gets again.
+        if reader.header is None or (reader.header.uid or uid) != uid or reader.size + len(data) > _APPEND_LIMIT_BYTES:
             return False
     if not append_turns(layout, agent_folder, name, expected_size, data, uid, remote_parts, wait=False):
         return False

@@ -130,6 +130,8 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
     for local_session in state.list_local_sessions(tree.uid):
         if tree.is_dead(local_session.tip):
             if local_session.name:
+                if context.sessions.read_header(local_session.agent_folder, local_session.name) is None:
+                    continue  # damaged, or just removed: deleted when it can be read again, or is seen to be missing
                 context.sessions.delete(local_session.agent_folder, local_session.name, local_session.uid)
                 local_changes.find_deletes(context)  # sees this one: later, its name may be another session's
             elif local_session.is_pruned:  # what is imported from now on must have another uid
@@ -425,7 +427,12 @@ def _append_segments(
     """Append these data to a file of ``size``. Returns whether they wait for the file to be closed."""
     data = b"".join(data for _, data in segments_and_data)
     return bool(data) and not context.sessions.append_turns(
-        local_session.agent_folder, local_session.name, size, data, _list_remote_parts(context, size, segments_and_data)
+        local_session.agent_folder,
+        local_session.name,
+        local_session.uid,
+        size,
+        data,
+        _list_remote_parts(context, size, segments_and_data),
     )
 
 

@@ -79,11 +79,11 @@ class SyncSessions(Protocol):
         says what was recorded elsewhere."""
 
     def append_turns(
-        self, agent_folder: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
+        self, agent_folder: str, name: str, uid: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
         """Append entries to a session of ``expected_size``. Returns False if it is open or has changed, so that the
-        next load tries again, or if it is gone: then only the next round does. ``remote_parts``: which of the entries
-        other machines recorded."""
+        next load tries again, or if it is gone: then only the next round does. ``uid``: given to it if its header has
+        none. ``remote_parts``: which of the entries other machines recorded."""
 
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
@@ -92,7 +92,8 @@ class SyncSessions(Protocol):
         """Overwrite parts of a session's entries. ``spans``: offsets, and what is there from then on."""
 
     def delete(self, agent_folder: str, name: str, uid: str) -> None:
-        """Delete a session for good, unless the name is another session's now."""
+        """Delete a session for good, unless the name is another session's now. One whose header has no uid is known by
+        its name."""
 
     def note_delete(self, agent_folder: str, uid: str) -> None:
         """Note that a session is deleted on all machines that was deleted on this one only."""

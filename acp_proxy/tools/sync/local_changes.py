@@ -160,13 +160,17 @@ def _find_files(context: SyncContext) -> None:
 
 def _note_file(context: SyncContext, file: SeenFile, files_here: dict[tuple[str, str], SeenFile]) -> None:
     known_header = context.sessions.read_header(file.agent_folder, file.name)
-    if known_header is None:
+    session_of_name = context.state.find_named(file.agent_folder, file.name)
+    if known_header is None:  # without its header, nobody knows where its entries begin
+        if session_of_name is not None:
+            context.state.put_local_session(
+                replace(session_of_name, file_version=file.version, has_news=False, trouble="damaged")
+            )
         return
     uid, header = known_header
-    session_of_name = context.state.find_named(file.agent_folder, file.name)
     if (
         session_of_name is not None and not header.uid and session_of_name.uid != uid
-    ):  # its header was masked, which changes its hash
+    ):  # its header was masked, which changes its hash; or damaged, and repaired without its uid
         uid = session_of_name.uid
     if session_of_name is not None and session_of_name.uid != uid:  # the name is another session's now
         context.state.put_local_session(_make_without_file(session_of_name))

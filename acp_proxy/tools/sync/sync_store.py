@@ -148,21 +148,17 @@ class SyncStore(StoreBase):
         return choose_folder_for_import(Header("", None, "", "", agent={"id": agent_folder}))
 
     def append_turns(
-        self, agent_folder: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
+        self, agent_folder: str, name: str, uid: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
         """Append entries to a session of ``expected_size``. Returns False if it is open or has changed, so that the
-        next load tries again, or if it is gone: then only the next round does. ``remote_parts``: which of the entries
-        other machines recorded."""
+        next load tries again, or if it is gone: then only the next round does. ``uid``: given to it if its header has
+        none. ``remote_parts``: which of the entries other machines recorded."""
         known_header = self.read_header(agent_folder, name)
         if known_header is None:
             return False
-        if remote_turns.append_turns(
-            self.layout, agent_folder, name, expected_size, data, known_header.uid, remote_parts
-        ):
+        if remote_turns.append_turns(self.layout, agent_folder, name, expected_size, data, uid, remote_parts):
             return True
-        remote_turns.store_remote_turns(
-            self.layout, agent_folder, name, expected_size, data, known_header.uid, remote_parts
-        )
+        remote_turns.store_remote_turns(self.layout, agent_folder, name, expected_size, data, uid, remote_parts)
         return False
 
     def remove_waiting_turns(self) -> None:
@@ -177,10 +173,11 @@ class SyncStore(StoreBase):
                 self.store_index.reindex(agent_folder, [name])
 
     def delete(self, agent_folder: str, name: str, uid: str) -> None:
-        """Delete a session for good, unless the name is another session's now."""
+        """Delete a session for good, unless the name is another session's now. One whose header has no uid is known by
+        its name."""
         with self.layout.get_journal(agent_folder).lock():
             known_header = self.read_header(agent_folder, name)
-            if known_header is None or known_header.uid != uid:
+            if known_header is None or (known_header.header.uid or uid) != uid:
                 return
             session_id = known_header.header.session_id
             delete.delete_by_name(self.layout, agent_folder, session_id, name, soft=False, only_on_this_machine=False)

@@ -113,6 +113,22 @@ def test_a_repair_of_a_newline_where_a_line_began_is_no_change_of_the_session() 
     play([("talk", 0, 0, "prompt"), *_MEETING, ("damage", 0, 0, ("newline", 0, 1)), ("change", 0, 0, "repair")])
 
 
+@pytest.mark.parametrize(
+    "then",
+    [
+        [("change", 1, 0, "delete")],
+        [("change", 1, 0, "delete"), *_MEETING],
+        [("talk", 1, 0, "prompt"), *_MEETING],
+        [("change", 0, 0, "repair"), ("change", 0, 0, "delete")],
+        [("change", 0, 0, "repair"), ("talk", 1, 0, "prompt"), ("sync", 1, 0, None), ("sync", 0, 0, None)],
+        [("change", 0, 0, "repair"), ("change", 0, 0, "soft_delete"), *_MEETING, ("change", 1, 0, "soft_delete")],
+    ],
+)
+def test_a_session_whose_header_was_damaged_stays_the_same_session(then: list[Step]) -> None:
+    """``then``: before it is repaired, or after a repair that has lost its uid."""
+    play([("talk", 0, 0, "prompt"), *_MEETING, ("damage", 0, 0, ("header", 28, 280)), *then])
+
+
 # On Python 3.14, hypothesis does not find what refers to its random numbers, because conftest.py freezes that.
 @pytest.mark.filterwarnings("ignore:It looks like `register_random`")
 def test_all_machines_show_the_same_once_they_have_met() -> None:

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.store import delete
 from acp_proxy.store.remote_turns import append_remote_turns
@@ -424,6 +425,28 @@ def test_a_missing_session_comes_back_beside_an_import_that_has_its_id(
     for _ in range(2):
         two.sync()
     assert [each.title for each in two.store.list_newest()] == ["Hello", "Hello"]
+
+
+@pytest.mark.parametrize("then", ["delete here", "delete elsewhere", "say elsewhere"])
+def test_a_session_whose_header_has_lost_its_uid_stays_the_same_session(homes: tuple[Home, Home], then: str) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    line, _, entries = path.read_bytes().partition(b"\n")
+    header = file_format.decode_header(line)
+    assert header is not None
+    repaired = replace(header, uid="", origin=file_format.PARTIAL)
+    path.write_bytes(file_format.encode_header(repaired) + entries)
+    if then == "say elsewhere":
+        two.say("Hello", "Again")
+    else:
+        changed = one if then == "delete here" else two
+        changed.store.delete_listed(*changed.store.list_newest(), soft=False)
+    for home in (two, one, two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == ({"Hello": ["Hello", "Again"]} if then == "say elsewhere" else {})
+    assert len([*one.store.list_newest()]) == len([*two.store.list_newest()]) == (then == "say elsewhere")
 
 
 def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> None:

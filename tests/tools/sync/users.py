@@ -282,7 +282,7 @@ class Users:
             self.gone_of |= {(tree, word) for word in imported}
         self.forgiving.add(tree)
         machine.sessions.faults = Faults()
-        machine.sessions.delete(AGENT, name, file.uid)
+        machine.sessions.delete(AGENT, name, file.own_uid)
 
     def prune(self, machine: Machine, name: str) -> None:
         file = machine.sessions.found[name]
@@ -297,7 +297,7 @@ class Users:
         self.pruned.add(self.tree_of(machine, file))
         del machine.sessions.found[name]
         machine.sessions.deleted.add(name.partition("~")[0])
-        machine.sessions.events.append(Move(name, only_on_this_machine=True, uid=file.uid))
+        machine.sessions.events.append(Move(name, only_on_this_machine=True, uid=file.own_uid))
 
     def lose(self, machine: Machine, name: str) -> None:
         """A file is removed without a delete; nothing in it was unpublished."""

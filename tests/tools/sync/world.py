@@ -148,6 +148,11 @@ class MemoryFile:
         return "" if self.broken_header is not None else self.header.uid or derive_uid(encode_header(self.header))
 
     @property
+    def own_uid(self) -> str:
+        """What its header says; as ``delete._read_uid``."""
+        return "" if self.broken_header is not None else self.header.uid
+
+    @property
     def entries(self) -> bytes:
         """What a reader takes for its entries: a broken header is one of the damaged lines."""
         return (self.broken_header or b"") + self.data
@@ -240,18 +245,17 @@ class MemorySessions:
         return str(self.faults.step(create, remote=False))
 
     def append_turns(
-        self, agent: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
+        self, agent: str, name: str, uid: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
         def extend() -> bool:
             if self.read_header(agent, name) is None:
                 return False
             file = self._file(name)
             if self.measure(agent, name) != expected_size or self.is_open(agent, name):
-                self.turns[name] = file.uid, expected_size, data
+                self.turns[name] = uid, expected_size, data
                 return False
-            uid = file.uid
             self._set(name, file.data + data)
-            file.header = complete_header(replace(file.header, uid=uid), file.data)
+            file.header = complete_header(replace(file.header, uid=file.header.uid or uid), file.data)
             return True
 
         return bool(self.faults.step(extend, remote=False))
@@ -264,7 +268,8 @@ class MemorySessions:
         file = self.found[name]
         file.is_held = False
         uid, size, more = self.turns.get(name, ("", 0, b""))
-        if more and not file.is_open and (uid, size) == (file.uid, len(file.entries)):
+        is_of_file = file.broken_header is None and (file.header.uid or uid) == uid
+        if more and not file.is_open and is_of_file and size == len(file.entries):
             self._set(name, file.data + more)
             file.header = complete_header(replace(file.header, uid=uid), more)
             del self.turns[name]
@@ -280,13 +285,13 @@ class MemorySessions:
 
     def delete(self, agent: str, name: str, uid: str) -> None:
         def delete() -> None:
-            if name not in self.found or self.found[name].uid != uid:
+            if name not in self.found or (self.found[name].own_uid or uid) != uid:
                 return
             self.turns.pop(name, None)
-            del self.found[name]
+            own_uid = self.found.pop(name).own_uid
             if "~" not in name:
                 self.deleted.add(name)
-            self.events.append(Move(name, uid=uid))
+            self.events.append(Move(name, uid=own_uid))
 
         self.faults.step(delete, remote=False)
 
@@ -320,7 +325,7 @@ class MemorySessions:
             new = next(each for each in (new, file.uid, f"{file.uid}-{self.number}") if each not in self.found)
             (self.deleted.add if is_soft_deleted else self.deleted.discard)(new.partition("~")[0])
             self.found[new] = file
-            self.events.append(Move(name, new, uid=file.uid))
+            self.events.append(Move(name, new, uid=file.own_uid))
             return new
 
         return str(self.faults.step(change, remote=False))
