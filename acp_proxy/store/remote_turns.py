@@ -41,13 +41,14 @@ def append_turns(
     remote_parts: list[RemotePart],
     *,
     wait: bool = True,
+    kept_size: int | None = None,
 ) -> bool:
     """Add ``data``, which are entries, to a transcript. Returns False, and adds nothing, if somebody has it open, or if
     the size of its entries is not ``expected_size`` bytes. Raises OSError, NewerFormat.
 
     ``uid``: given to the transcript if its header has none. ``remote_parts``: which of the new entries another machine
     recorded, as in ``Header.remote_parts``. ``wait``: if another process replaces a transcript of this agent now, wait
-    for it; otherwise BlockingIOError is raised.
+    for it; otherwise BlockingIOError is raised. ``kept_size``: how many bytes of the old entries stay; None: all.
     """
     path = layout.transcript_path(agent_folder, name)
     # Nobody compresses it meanwhile, or overwrites bytes in it.
@@ -62,6 +63,8 @@ def append_turns(
                     # The turns may follow another end than the file has.
                     if header is None or reader.size - reader.entries_start != expected_size:
                         return False
+                    if kept_size is not None:
+                        reader.size = reader.entries_start + kept_size
                     all_parts = join_parts([*header.remote_parts, *remote_parts])
                     header = complete_header(replace(header, uid=header.uid or uid, remote_parts=all_parts), data)
                     write_unfinished(path, _chain_file(header, reader, data))

@@ -23,6 +23,9 @@ from acp_proxy.tools.sync.session_tree import Segment, Tree
 from acp_proxy.tools.sync.state_db import LocalSession
 from acp_proxy.transcript import file_format
 
+_MOST_BYTES_OF_NOTES = 4096
+"""Bytes of the notes that a few repairs leave at the end of a file."""
+
 
 def apply_changes(context: SyncContext) -> None:
     """Apply what is new of every tree to the files. Raises Unavailable, OSError."""
@@ -63,7 +66,10 @@ def _apply_tree_once(context: SyncContext, uid: str) -> bool:
                 if (
                     local_session.name
                     and not local_session.trouble
-                    and _match_and_complete(context, tree, local_session)
+                    and (
+                        _remove_notes_at_end(context, tree, local_session)
+                        or _match_and_complete(context, tree, local_session)
+                    )
                 ):
                     context.waiting_files.add(local_session.uid)
                     waits = True
@@ -240,6 +246,25 @@ def _is_repaired(line: bytes) -> bool:
     entry = file_format.decode_entry(line.strip())
     note = entry.note if entry is not None else None
     return not line.strip() or (note is not None and note.get("reason") == file_format.GapReason.REPAIRED)
+
+
+def _remove_notes_at_end(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:
+    """Remove what ``acp-proxy repair`` has noted at the end of a file because it had no room for it in place of the
+    damage: what was lost there is back, and other machines' turns follow it. Returns whether that waits for the file to
+    be closed."""
+    offset = _find_offset(tree, local_session.tip)
+    file_size = context.sessions.measure(local_session.agent_folder, local_session.name)
+    if not 0 < file_size - offset <= _MOST_BYTES_OF_NOTES or not offset:
+        return False
+    end = context.sessions.read(local_session.agent_folder, local_session.name, offset, file_size - offset)
+    # Spaces are left of something that was lost, and was nowhere else.
+    return (
+        all(_is_repaired(line) and line.startswith(file_format.ENTRY_START) for line in end.splitlines())
+        and not context.sessions.is_soft_deleted(local_session.name)
+        and not context.sessions.remove_end(
+            local_session.agent_folder, local_session.name, local_session.uid, file_size, offset
+        )
+    )
 
 
 def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:

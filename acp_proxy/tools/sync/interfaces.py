@@ -85,6 +85,10 @@ class SyncSessions(Protocol):
         next load tries again, or if it is gone: then only the next round does. ``uid``: given to it if its header has
         none. ``remote_parts``: which of the entries other machines recorded."""
 
+    def remove_end(self, agent_folder: str, name: str, uid: str, expected_size: int, kept_size: int) -> bool:
+        """Keep only the first ``kept_size`` bytes of a session of ``expected_size``. Returns False if it is open or has
+        changed. ``uid``: given to it if its header has none."""
+
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
 

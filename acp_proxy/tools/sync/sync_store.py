@@ -161,6 +161,13 @@ class SyncStore(StoreBase):
         remote_turns.store_remote_turns(self.layout, agent_folder, name, expected_size, data, uid, remote_parts)
         return False
 
+    def remove_end(self, agent_folder: str, name: str, uid: str, expected_size: int, kept_size: int) -> bool:
+        """Keep only the first ``kept_size`` bytes of a session of ``expected_size``. Returns False if it is open or has
+        changed. ``uid``: given to it if its header has none."""
+        return remote_turns.append_turns(
+            self.layout, agent_folder, name, expected_size, b"", uid, [], kept_size=kept_size
+        )
+
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
         shutil.rmtree(self.layout.waiting_turns, ignore_errors=True)

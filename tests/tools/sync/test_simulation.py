@@ -129,6 +129,11 @@ def test_a_session_whose_header_was_damaged_stays_the_same_session(then: list[St
     play([("talk", 0, 0, "prompt"), *_MEETING, ("damage", 0, 0, ("header", 28, 280)), *then])
 
 
+def test_what_repair_notes_at_the_end_of_a_session_that_went_on_elsewhere_is_no_session() -> None:
+    damaged: Step = ("damage", 1, 0, ("newline", 40, 1))
+    play([("talk", 0, 0, "prompt"), *_MEETING, damaged, ("change", 1, 0, "repair"), ("talk", 0, 0, "prompt")])
+
+
 # On Python 3.14, hypothesis does not find what refers to its random numbers, because conftest.py freezes that.
 @pytest.mark.filterwarnings("ignore:It looks like `register_random`")
 def test_all_machines_show_the_same_once_they_have_met() -> None:

@@ -346,6 +346,27 @@ def test_what_was_damaged_and_repaired_here_comes_back_and_is_lost_nowhere(
     assert list(verify_store(one.store)) == []
 
 
+def test_what_repair_notes_at_the_end_goes_once_what_was_lost_is_back(homes: tuple[Home, Home], tmp_path: Path) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", ("Hello", [chunk("precious")]))
+    for home in homes:
+        home.sync()
+    before = path.read_bytes()
+    start = before.rindex(b"\n", 0, before.index(b"precious")) + 1
+    damaged = bytearray(before)
+    end = before.index(b"\n", start)
+    damaged[start + 40 : end : 40] = b"\n" * len(range(start + 40, end, 40))  # no part has room for a note
+    path.write_bytes(damaged)
+    assert repair_transcript(path, tmp_path / "backup")
+    assert path.stat().st_size > len(before)
+    two.say("Hello", "Again")
+    for home in (two, one):
+        home.sync()
+    assert path.read_bytes().startswith(before.partition(b"\n")[2], path.read_bytes().index(b"\n") + 1)
+    assert one.prompts() == {"Hello": ["Hello", "Again"]}
+    assert list(verify_store(one.store)) == []
+
+
 @pytest.mark.parametrize("soft", [True, False])
 def test_a_session_that_is_imported_after_its_delete_stays_and_is_shared(
     homes: tuple[Home, Home], tmp_path: Path, soft: bool

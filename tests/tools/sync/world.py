@@ -260,6 +260,17 @@ class MemorySessions:
 
         return bool(self.faults.step(extend, remote=False))
 
+    def remove_end(self, agent: str, name: str, uid: str, expected_size: int, kept_size: int) -> bool:
+        def remove() -> bool:
+            if self.measure(agent, name) != expected_size or self.is_open(agent, name):
+                return False
+            file = self._file(name)
+            self._set(name, file.data[:kept_size])
+            file.header = replace(file.header, uid=file.header.uid or uid)
+            return True
+
+        return bool(self.faults.step(remove, remote=False))
+
     def remove_waiting_turns(self) -> None:
         self.turns.clear()
 
