@@ -17,9 +17,10 @@ def make_other_agents_id(folder: str, session_id: str, number: int = 1) -> str:
     return f"{PROXY_ID_PREFIX}{folder}.{session_id}" + (f".{number}" if number > 1 else "")
 
 
-def make_remote_id(uid: str) -> str:
-    """The id for a session of another machine. ``uid``: that of its transcript."""
-    return f"{PROXY_ID_PREFIX}{uid}"
+def make_remote_id(uid: str, number: int = 1) -> str:
+    """The id for a session of another machine. ``uid``: that of its transcript. ``number``: beyond 1 if that id is
+    taken."""
+    return f"{PROXY_ID_PREFIX}{uid}" + (f"-{number}" if number > 1 else "")
 
 
 def is_proxy_id(session_id: str) -> bool:

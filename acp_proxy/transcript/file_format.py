@@ -135,7 +135,7 @@ class Header(Struct, frozen=True):
     @property
     def has_own_id(self) -> bool:
         """Whether an agent gave the session its id, rather than acp-proxy when it came from another machine."""
-        return not self.uid or self.session_id != proxy_ids.make_remote_id(self.uid)
+        return not self.uid or not self.session_id.startswith(proxy_ids.make_remote_id(self.uid))
 
 
 class Entry(Struct, frozen=True):

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from contextlib import closing
+from itertools import count
 
 from msgspec.structs import replace
 
@@ -12,7 +13,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.remote_turns import complete_header, join_parts, write_unfinished
 from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.file_names import file_name, make_uid, unfinished_path
+from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.reader import TranscriptReader
 
 
@@ -30,10 +31,9 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, ha
             or layout.has_transcript(agent_folder, path.stem)
             or header.session_id in layout.get_journal(agent_folder).read_deleted()
         ):
-            new_id = proxy_ids.make_remote_id(header.uid)
-            # An import may have it: of what another machine exported, under a uid of its own.
-            while layout.has_transcript(agent_folder, file_name(new_id)):
-                new_id = proxy_ids.make_remote_id(make_uid())
+            ids = (proxy_ids.make_remote_id(header.uid, number) for number in count(1))
+            # An import may have the first one: of what another machine exported, under a uid of its own.
+            new_id = next(id for id in ids if not layout.has_transcript(agent_folder, file_name(id)))
             header = replace(header, session_id=new_id, forked_from=[header.session_id, *header.forked_from])
             path = layout.transcript_path(agent_folder, file_name(header.session_id))
             delete.lift_delete(layout, agent_folder, header.session_id)  # it may have been here before
