@@ -93,15 +93,16 @@ class RecordNote(TranscriptEffectBase, frozen=True):
 
 
 class EndTurn(TranscriptEffectBase, frozen=True):
-    """A turn, or what was added outside of one, is complete: force the transcript to disk if so configured, and index
+    """A session's turn has ended, and no other one runs: force the transcript to disk if so configured, and index
     it."""
 
     session_id: str
 
 
 class IndexSession(TranscriptEffectBase, frozen=True):
-    """The agent's title has changed, also in a turn, which goes on: force the transcript to disk and index it as
-    ``EndTurn`` does, so that lists show the title at once."""
+    """Force the transcript to disk and index it as ``EndTurn`` does, in a turn, which goes on, or outside of one: the
+    agent's title has changed, so that lists show it at once; or a replay, steering or one of several turns is
+    recorded."""
 
     session_id: str
 

@@ -37,7 +37,7 @@ class SessionTracker:
     def __init__(self, *, is_recording: bool) -> None:
         self.is_recording = is_recording
         self.sessions = TrackedSessions()
-        self._early_updates = EarlyEntries()
+        self._early_updates = EarlyUpdates()
 
     def track_turn_cancel(self, session_id: str | None) -> None:
         if session_id is not None and session_id in self.sessions:
@@ -198,7 +198,7 @@ class SessionTracker:
         if not self.is_recording or self.sessions.is_deleted(session_id):
             return []
         effects = [*self._begin(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
-        return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
+        return effects if self.sessions.is_in_turn(session_id) else [*effects, IndexSession(session_id)]
 
     def track_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The effects of the agent's answer to a prompt, which ends the turn."""
@@ -283,7 +283,11 @@ class SessionTracker:
             return []
         session.prompts.end(id)
         notes = self._note_shown_terminals(session_id)
-        return [*notes, *last_entries, EndTurn(session_id)] if not session.is_deleted else []
+        if session.is_deleted:
+            return []
+        # Another prompt may have waited in the agent's queue.
+        end = IndexSession(session_id) if session.prompts else EndTurn(session_id)
+        return [*notes, *last_entries, end]
 
     def handle_agent_end(self) -> list[TranscriptEffect]:
         """The agent has ended: note what became known of terminals since their sessions' last turns."""
@@ -318,7 +322,7 @@ class SessionTracker:
         return [RecordMessage(session_id, Peer.AGENT, raw) for raw, _ in early]
 
 
-class EarlyEntries:
+class EarlyUpdates:
     """Updates of sessions that may be new: an open request may be what opens them, and its answer, which says in which
     directory, has not come. Holds at most ``EARLY_LIMIT`` bytes."""
 

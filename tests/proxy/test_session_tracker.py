@@ -178,6 +178,14 @@ def test_a_permission_is_kept_with_its_answer() -> None:
     assert talk.client.say(answer).kept == [client_kept("s", answer, "session/request_permission")]
 
 
+def test_a_turn_ends_only_with_the_last_prompt_in_the_agents_queue() -> None:
+    talk = in_a_session()
+    talk.client.say(prompt(1, "s"))
+    talk.client.say(prompt(2, "s"))
+    assert talk.agent.say(prompt_answer(1)).kept[-1] == IndexSession("s")
+    assert talk.agent.say(prompt_answer(2)).kept[-1] == EndTurn("s")
+
+
 def test_a_permission_and_a_prompt_with_one_id_are_answered_separately() -> None:
     talk = in_a_session()
     talk.client.say(prompt(0, "s"))
@@ -545,7 +553,7 @@ def test_the_agents_replay_is_not_recorded_and_later_updates_are(capabilities: A
     talk.stored["s"] = SimulatedSession(says=tuple(told))
     assert talk.client.say(prompt(2, "s")).kept == [
         agent_kept("s", spelling(chunk("s", "live"))),
-        EndTurn("s"),
+        IndexSession("s"),
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
     ]

@@ -46,7 +46,7 @@ class HandoverRecordMatcher:
         self._progress = HandoverRecordProgress()
         self._attached = [_identify_content(jsonrpc.parse(block)) for block in attached or ()]
         self._expected: list[tuple[object, ...]] = []
-        """What is attached and may follow, since the record was matcher."""
+        """What is attached and may follow, since the record was repeated."""
         self._attached_left = 0
         """How many blocks were attached to a record of an earlier process. Nothing may come between."""
         self._has_just_ended = False

@@ -21,8 +21,8 @@ from acp_proxy.proxy.effects import (
     DecideLater,
     DeleteSession,
     Effect,
-    EndTurn,
     Forward,
+    IndexSession,
     ReserveOutput,
     StopShowingPast,
     Warn,
@@ -247,7 +247,7 @@ class LoadMachine:
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
-                EndTurn(session_id),
+                IndexSession(session_id),
             ]
         anew = load.opens_new_session
         effects: list[Effect] = [

@@ -15,6 +15,7 @@ from acp_proxy.proxy.effects import (
     ChooseAndShowPast,
     CloseTranscript,
     EndTurn,
+    IndexSession,
     LookUpSession,
     RecordMessage,
     RecordNote,
@@ -147,7 +148,7 @@ def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
     step = talk.client.say(prompt(2, "s"))
     assert step.kept == [
         *(agent_kept("s", said) for said in elsewhere),
-        EndTurn("s"),
+        IndexSession("s"),
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
     ]
@@ -492,7 +493,7 @@ def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() 
         BeginTranscript("s", "/w", [], file_format.IMPORTED),
         *(agent_kept("s", said) for said in (TOLD[0], TOLD[1], TOLD[3], TOLD[2])),
         RecordNote("s", opened_note("session/load")),
-        EndTurn("s"),
+        IndexSession("s"),
     ]
     assert talk.client.say(prompt(2, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
 

@@ -31,6 +31,7 @@ from acp_proxy.proxy.effects import (
     Effect,
     EndTurn,
     Forward,
+    IndexSession,
     LookUpSession,
     RecordMessage,
     RecordNote,
@@ -439,6 +440,8 @@ def _recorded(effect: TranscriptEffect) -> str:
             return "begin turn"
         case EndTurn():
             return "end turn"
+        case IndexSession():
+            return "index"
         case RecordMessage(_, peer, raw):
             return f"record {peer.name.lower()} {_line(raw)}"
         case RecordUnparsedUpdates(_, data):
