@@ -256,7 +256,7 @@ class Connection:
     def _prepare_for_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent gets it: a prompt with the handover record, if it carries one, and the
         session with the id that the agent knows."""
-        if not self._aliases:
+        if not self._aliases:  # whoever awaits a handover record has a pair of ids there (``Aliases.require_parsing``)
             return line
         if isinstance(message, Request) and message.method == acp.PROMPT:
             line = self._handovers.add_handover_record(line, message, acp.session_id(message.params) or "")

@@ -60,7 +60,7 @@ class LoadLineHandler:
         update = acp.member(message.params, "update")
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
-        update = v2_updates.normalize_to_v1(update)
+        update = v2_updates.normalize_to_v1(update)  # of either version; what proves nothing becomes a plan
         # A turn may be under way in any state. An agent that was not asked replays nothing, so all is new.
         if self._session_tracker.sessions.is_in_turn(load.session_id) or load.plan.agent_method is None:
             load.lines.other_replays.end()
