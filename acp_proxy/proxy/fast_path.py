@@ -63,7 +63,7 @@ class FastPath:
         """How its updates begin."""
         self._parsed_if_contains: tuple[bytes, ...] = ()
         """An update of this session that contains any of these bytes must be parsed."""
-        self._may_pass = False
+        self._is_known_to_pass = False
         """Whether its updates without these bytes pass unparsed. False also if that is not known."""
 
     def try_admit_updates(self, data: bytes) -> str | None:
@@ -74,9 +74,9 @@ class FastPath:
         """
         if not data.startswith(self._prefix) and not self._switch_session(data):
             return None
-        if not self._may_pass:
+        if not self._is_known_to_pass:
             self._set_what_passes()
-            if not self._may_pass:
+            if not self._is_known_to_pass:
                 return None
         for part in self._parsed_if_contains:
             if data.rfind(part) >= 0:  # faster than ``in``
@@ -114,7 +114,7 @@ class FastPath:
 
     def require_new_check(self) -> None:
         """Check again before the next update passes: something has happened that could concern it."""
-        self._may_pass = False
+        self._is_known_to_pass = False
 
     def _switch_session(self, data: bytes) -> bool:
         """Take the session of these lines as the one updated last. False if they do not begin with an update."""
@@ -126,14 +126,14 @@ class FastPath:
         except UnicodeDecodeError:  # the parser decides what that is
             return False
         self._prefix = acp.UPDATE_PREFIX + id + b'"'
-        self._may_pass = False
+        self._is_known_to_pass = False
         return True
 
     def _set_what_passes(self) -> None:
         """Set whether nothing but forwarding and recording follows from this session's updates, and which must be
         parsed nevertheless. Holds until ``require_new_check``."""
         session_id, load_machine = self._session_id, self._load_machine
-        self._may_pass = (
+        self._is_known_to_pass = (
             self._session_tracker.is_recording  # else there is no transcript for them
             and self._unnamed_agent_entries.is_folder_known  # else entries wait for the agent's name
             # It exists here and is not deleted, else its transcript is begun first, or not at all. And it has no

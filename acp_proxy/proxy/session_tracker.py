@@ -150,7 +150,7 @@ class SessionTracker:
     def begin_early_sessions(self) -> list[TranscriptEffect]:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
         effects: list[TranscriptEffect] = []
-        for session_id in self._early_updates.sessions:
+        for session_id in self._early_updates.session_ids:
             if self.sessions.try_admit_session(session_id):
                 effects += self._begin(session_id)
             else:
@@ -332,7 +332,7 @@ class EarlyUpdates:
         self._size = 0
 
     @property
-    def sessions(self) -> list[str]:
+    def session_ids(self) -> list[str]:
         """The sessions of which updates are held."""
         return list(self._updates)
 

@@ -6,14 +6,14 @@ from acp_proxy.comparison.comparison import SentLine
 from acp_proxy.comparison.repeated_replays import OtherReplays
 
 
-class WaitingLine(NamedTuple):
+class HeldLine(NamedTuple):
     """A line that waits. ``update``: its update, if that must be compared before it is sent; else None."""
 
     line: bytes
     update: object = None
 
 
-Item = TypeVar("Item", SentLine, WaitingLine)
+Item = TypeVar("Item", SentLine, HeldLine)
 
 
 class LineBuffer(Generic[Item]):
@@ -63,9 +63,9 @@ class LoadLines:
         self.possible_replay = LineBuffer[SentLine]()
         """Updates of the conversation that may be the agent's replay. A replay is held here until it was compared, and
         is then sent or dropped. What passed, or came late, is kept here until it is compared."""
-        self.state_updates = LineBuffer[WaitingLine]()
+        self.state_updates = LineBuffer[HeldLine]()
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
-        self.to_send_before_answer, self.to_send_after_answer = LineBuffer[WaitingLine](), LineBuffer[WaitingLine]()
+        self.to_send_before_answer, self.to_send_after_answer = LineBuffer[HeldLine](), LineBuffer[HeldLine]()
         """Lines that wait for the answer to the client. They leave before or after that answer if the agent agrees,
         all before it if the agent refuses, and all after it if the client cancels."""
         self.other_replays = OtherReplays()

@@ -112,7 +112,8 @@ class Load:
            finds. If no thread can start to read a transcript that is planned, that is ``UNREADABLE``
            (``LoadPerformer.give_up_past``).
 
-        At any time before the client has its answer, a cancel makes it ``CANCELLED``, unless the load passes."""
+        At any time before the client has its answer, a cancel makes it ``CANCELLED``, unless the load passes or
+        sends a refused prompt again."""
         self.compared_replay: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript; None also if the comparison was given
         up, or the transcript could not be read."""

@@ -15,7 +15,7 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.proxy.effects import CompareUnsettled, DecideLater, Effect, Forward, IndexSession
-from acp_proxy.proxy.load.line_buffers import WaitingLine
+from acp_proxy.proxy.load.line_buffers import HeldLine
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
 from acp_proxy.proxy.load.load_registry import LoadRegistry
@@ -78,7 +78,7 @@ class LoadLineHandler:
                 self._keep_to_compare(load, line, is_after_an_answer=load.lines.other_replays.agent_answered_other_load)
                 return []
             case LoadState.CHOOSING_PAST | LoadState.CANCELLING_WHILE_SHOWING:
-                load.lines.to_send_after_answer.add(WaitingLine(line, update))
+                load.lines.to_send_after_answer.add(HeldLine(line, update))
                 return []
             case LoadState.BEFORE_PROMPT | LoadState.IN_FIRST_TURN:
                 # The latter if the turn's prompts were cancelled, so that they are no turn any more.
@@ -98,7 +98,7 @@ class LoadLineHandler:
                 load.session_id, message.raw, acp.member(message.params, "update"), session_may_be_new=False
             )
         elif load.lines.state_updates.size + len(line) <= HELD_BYTES_LIMIT:
-            load.lines.state_updates.add(WaitingLine(line))
+            load.lines.state_updates.add(HeldLine(line))
         if self._loads.find_load_holding_lines(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, may_precede_recording=True), *effects]
         return [*effects, *self.send_in_order(load.session_id, line)]
@@ -119,7 +119,7 @@ class LoadLineHandler:
             return self.send_in_order(session_id, line)
         # What is only planned hides nothing here: the request may be about something in the replay.
         passes = load.lines.possible_replay and not load.hides_replay_now
-        effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.release_waiting_lines(load)
+        effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.release_held_lines(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -127,7 +127,7 @@ class LoadLineHandler:
         holder = self._loads.find_load_holding_lines(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.lines.to_send_after_answer.add(WaitingLine(line))
+        holder.lines.to_send_after_answer.add(HeldLine(line))
         return self._keep_within_limits(holder)
 
     def _keep_within_limits(self, load: Load) -> list[Effect]:
@@ -137,7 +137,7 @@ class LoadLineHandler:
             return []
         if load.planned_decision is not None and load.planned_decision.hides_replay:
             effects = self._apply_event(load, LoadEvent.REPLAY_TOO_LARGE)
-            return effects + (self.release_waiting_lines(load) if self._limits.is_exceeded_by(load) else [])
+            return effects + (self.release_held_lines(load) if self._limits.is_exceeded_by(load) else [])
         return self._apply_event(load, LoadEvent.CANNOT_WAIT)
 
     def _keep_to_compare(self, load: Load, line: bytes, *, is_after_an_answer: bool) -> None:
@@ -151,7 +151,7 @@ class LoadLineHandler:
         if self._limits.is_exceeded_by(load):  # too much to hold, so nothing of it is compared
             load.lines.possible_replay.give_up()
 
-    def release_waiting_lines(self, load: Load) -> list[Effect]:
+    def release_held_lines(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer."""
         lines: list[bytes] = []
         for line, update in load.lines.to_send_before_answer.take() + load.lines.to_send_after_answer.take():

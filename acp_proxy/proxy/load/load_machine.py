@@ -31,7 +31,7 @@ from acp_proxy.proxy.events import PastChosen, UnsettledCompared
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.proxy.handover.continuations import Continuations
 from acp_proxy.proxy.load.compared_replay import ComparedReplay
-from acp_proxy.proxy.load.line_buffers import WaitingLine
+from acp_proxy.proxy.load.line_buffers import HeldLine
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import LoadLimits
 from acp_proxy.proxy.load.load_line_handler import LoadLineHandler, send_lines
@@ -101,8 +101,8 @@ class LoadMachine:
                 load.lines.possible_replay.drop()
                 load.imports_replay = False
                 return []
-            case Action.RELEASE_WAITING_LINES:
-                return self.line_handler.release_waiting_lines(load)
+            case Action.RELEASE_HELD_LINES:
+                return self.line_handler.release_held_lines(load)
             case Action.ANSWER:
                 if load.refused_prompt is not None:  # the refusal is the prompt's answer, and ends its turn
                     self._handovers.end_resending(load.session_id)
@@ -161,7 +161,7 @@ class LoadMachine:
             load.request.id, self._session_tracker.sessions.find_opening_answer(load.session_id)
         )
         if (busy := self._negotiated.dialect.encode_work_state(load.session_id, is_busy=True)) is not None:
-            load.lines.to_send_before_answer.add(WaitingLine(busy))
+            load.lines.to_send_before_answer.add(HeldLine(busy))
         return self._choose_and_show_past(load)
 
     def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> list[Effect]:
@@ -210,7 +210,9 @@ class LoadMachine:
                 effects += self._apply_event(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = (
-                LoadEvent.SESSION_UNKNOWN if self._continuations.needs_new_session(load, message) else LoadEvent.REFUSED
+                LoadEvent.NEEDS_NEW_SESSION
+                if self._continuations.needs_new_session(load, message)
+                else LoadEvent.REFUSED
             )
             return effects + self._apply_event(load, event)
         load.lines.possible_replay.replace(
@@ -280,7 +282,7 @@ class LoadMachine:
         load.answer_line = new_session.answer_line if new_session.answer_line is not None else load.answer_line
         idle = self._negotiated.dialect.encode_work_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
-            load.lines.to_send_before_answer.add(WaitingLine(idle))
+            load.lines.to_send_before_answer.add(HeldLine(idle))
         load.result = message.result
         return [*new_session.effects, *self._apply_event(load, new_session.event)]
 

@@ -95,18 +95,20 @@ class LoadEvent(enum.Enum):
     """What can happen to a load. The comments say who brings it. Some come only under a condition:
 
     - ``PROMPTED``: not to a load in ``HOLDING_REPLAY`` that holds nothing yet (``LoadMachine.handle_prompt``)
-    - ``CANNOT_WAIT``, for a request of the agent: not then either (``LoadLineHandler.send_agents_request``)
-    - ``SESSION_UNKNOWN`` instead of ``REFUSED`` (``Continuations.needs_new_session``)
+    - ``CANNOT_WAIT``, for a request of the agent: only if a replay is held, and the client may get that
+      (``LoadLineHandler.send_agents_request``)
+    - ``CANCEL_REQUESTED``: not to one that sends a refused prompt again (``LoadMachine.cancel``)
+    - ``NEEDS_NEW_SESSION`` instead of ``REFUSED`` (``Continuations.needs_new_session``)
 
-    Neither ``REFUSED`` nor ``SESSION_UNKNOWN`` comes for an error of the agent if it is asked again with an earlier id
-    (``LoadStarter.retry_with_earlier_id``).
+    Neither ``REFUSED`` nor ``NEEDS_NEW_SESSION`` comes for an error of the agent if it is asked again with an earlier
+    id (``LoadStarter.retry_with_earlier_id``).
     """
 
-    # ``LoadMachine.handle_agents_answer`` or, except ``SESSION_UNKNOWN``, ``LoadMachine.handle_new_session_answer``;
+    # ``LoadMachine.handle_agents_answer`` or, except ``NEEDS_NEW_SESSION``, ``LoadMachine.handle_new_session_answer``;
     # ``REFUSED`` also ``LoadMachine._open_new_session``
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error, or no session was opened that somebody wants"
-    SESSION_UNKNOWN = "the agent does not know the session, which can continue in a new one"
+    NEEDS_NEW_SESSION = "the agent does not know the session, or refuses it, and it can continue in a new one"
     # ``LoadLineHandler._keep_within_limits``; ``CANNOT_WAIT`` also ``LoadLineHandler.send_agents_request``
     CANNOT_WAIT = "too much waits, or the agent asks something before it answers"
     REPLAY_TOO_LARGE = "too much of a replay waits that the client is not to get"
@@ -157,7 +159,7 @@ class Action(enum.Enum):
     SEND_HELD_REPLAY = "send the client what the agent sent, which may say why it refuses"
     DROP_REPLAY = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, and begin no transcript with what it sends"
-    RELEASE_WAITING_LINES = "send the client the lines that wait for its answer"
+    RELEASE_HELD_LINES = "send the client the lines that wait for its answer"
     ANSWER = "send the client its answer: the agent's, or an error; a refused prompt is answered with its refusal"
     FINISH_PAST_AND_ANSWER = (
         "note whose past it was; send the agent's replay if that was chosen, or its tail after the transcript; then "
@@ -192,13 +194,13 @@ class StateDefinition(NamedTuple):
 
 _DROPPED_TRANSITION = (LoadState.OVER, (Action.FORGET,))
 """Nothing is settled."""
-_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.RELEASE_WAITING_LINES)
+_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_REPLAY, Action.RELEASE_HELD_LINES)
 
 _REFUSED_OR_ENDED_TRANSITION = (
     LoadState.OVER,
     (
         Action.SEND_HELD_REPLAY,
-        Action.RELEASE_WAITING_LINES,
+        Action.RELEASE_HELD_LINES,
         Action.ANSWER,
         Action.CLOSE_TRANSCRIPT,
         Action.FORGET,
@@ -237,15 +239,15 @@ STATES: dict[LoadState, StateDefinition] = {
         transitions={
             **_HOLDING_TRANSITIONS,
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
-            LoadEvent.SESSION_UNKNOWN: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
+            LoadEvent.NEEDS_NEW_SESSION: (LoadState.HOLDING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks. For a request from the
             # agent, this comes only if it may get one that waits (``LoadLineHandler.send_agents_request``).
-            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.START_PASSING, Action.RELEASE_WAITING_LINES)),
+            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.START_PASSING, Action.RELEASE_HELD_LINES)),
             # If part of a replay is held, it passes: nobody could tell the turn from it. If none is,
             # ``LoadMachine.handle_prompt`` does not bring this event, and the turn's updates wait for the answer.
             LoadEvent.PROMPTED: (
                 LoadState.PASSING,
-                (Action.START_PASSING, Action.RELEASE_WAITING_LINES, Action.DROP_IMPORT),
+                (Action.START_PASSING, Action.RELEASE_HELD_LINES, Action.DROP_IMPORT),
             ),
         },
     ),
@@ -256,7 +258,7 @@ STATES: dict[LoadState, StateDefinition] = {
             # What was dropped can never pass, so neither a prompt nor the agent's request lets the rest pass. The past
             # is not in these lines: it is shown after the agent's answer.
             **_HOLDING_TRANSITIONS,
-            LoadEvent.SESSION_UNKNOWN: (LoadState.DROPPING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
+            LoadEvent.NEEDS_NEW_SESSION: (LoadState.DROPPING_REPLAY, (Action.DROP_REPLAY, Action.OPEN_NEW_SESSION)),
         },
     ),
     LoadState.PASSING: StateDefinition(
@@ -284,7 +286,7 @@ STATES: dict[LoadState, StateDefinition] = {
         holds_lines=True,
         transitions={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.RELEASE_WAITING_LINES)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.RELEASE_HELD_LINES)),
             # The agent's own thread decides this, and has written all older lines, so the client's answer need not
             # wait for the output.
             LoadEvent.AGREED: (
@@ -313,7 +315,7 @@ STATES: dict[LoadState, StateDefinition] = {
             # asked.
             LoadEvent.PAST_CHOSEN: (
                 LoadState.BEFORE_PROMPT,
-                (Action.FINISH_PAST_AND_ANSWER, Action.RELEASE_WAITING_LINES, Action.AWAIT_PROMPT_OR_END),
+                (Action.FINISH_PAST_AND_ANSWER, Action.RELEASE_HELD_LINES, Action.AWAIT_PROMPT_OR_END),
             ),
             # ``run/`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCEL_REQUESTED: (

@@ -67,7 +67,7 @@ CANNOT = {
 }
 """Events that cannot happen: no past is shown before the agent agrees, nothing to settle before the client's answer.
 The end of the agent does not stop showing it."""
-OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.SESSION_UNKNOWN}
+OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.NEEDS_NEW_SESSION}
 OPEN_ONLY = {*TOO_MUCH, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PAST_CHOSEN}
 """Events that happen only to a request that is not answered yet."""
 
@@ -111,7 +111,7 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
     if state not in AWAITING:
         impossible |= OF_THE_AGENTS_ANSWER
     elif state not in HOLDING_UNTIL_AGENT_ANSWERS:  # only a load that waits for the agent can be handed over
-        impossible |= {LoadEvent.SESSION_UNKNOWN}
+        impossible |= {LoadEvent.NEEDS_NEW_SESSION}
     if state not in OVERTAKABLE_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
     if state is LoadState.DROPPING_REPLAY:  # what waits for it leaves without it
@@ -154,7 +154,7 @@ def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Action.RELEASE_WAITING_LINES, Action.FINISH_PAST_AND_ANSWER, Action.OPEN_NEW_SESSION}
+    leaves = {Action.RELEASE_HELD_LINES, Action.FINISH_PAST_AND_ANSWER, Action.OPEN_NEW_SESSION}
     for following, does in STATES[state].transitions.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
