@@ -241,7 +241,7 @@ class PastThread:
     def _order(self, lines: Iterable[Line | AlikeLines]) -> Iterable[Line | AlikeLines]:
         """The lines as they are shown. What is compared keeps the recorded order: agents that keep one list for all
         windows replay that."""
-        return order_turns(lines, self._reader.find_run_end)
+        return order_turns(lines, self._reader.find_last_lines)
 
     def _read_lacking(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""

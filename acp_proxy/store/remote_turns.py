@@ -63,9 +63,15 @@ def append_turns(
                     # The turns may follow another end than the file has.
                     if header is None or reader.size - reader.entries_start != expected_size:
                         return False
+                    old_parts = header.remote_parts
                     if kept_size is not None:
                         reader.size = reader.entries_start + kept_size
-                    all_parts = join_parts([*header.remote_parts, *remote_parts])
+                        old_parts = [
+                            (start, min(end, kept_size), machine)
+                            for start, end, machine in old_parts
+                            if start < kept_size
+                        ]
+                    all_parts = join_parts([*old_parts, *remote_parts])
                     header = complete_header(replace(header, uid=header.uid or uid, remote_parts=all_parts), data)
                     write_unfinished(path, _chain_file(header, reader, data))
                 # First: after a crash the index must not believe that it knows the file.

@@ -166,9 +166,13 @@ class Entry(Struct, frozen=True):
         return self.run, jsonrpc.dump(acp.member(self.value, "id"))
 
 
-def make_run_marker(run: str) -> bytes:
-    """Bytes that every entry of a run contains. A message may contain them, too."""
-    return f'","run":"{run}"'.encode()
+def find_runs(lines: bytes) -> Iterator[tuple[str, int]]:
+    """The run of each entry in whole lines, and where its line begins. A damaged line may be left out."""
+    start = 0
+    for line in lines.split(b"\n"):
+        if (match := _RUN.match(line)) is not None:
+            yield match[2].decode(), start
+        start += len(line) + 1
 
 
 def begins_new_session(note: Mapping[str, object] | None) -> bool:

@@ -181,14 +181,13 @@ class TranscriptReader:
             offset += len(data)
             yield data
 
-    def find_run_end(self, run: str) -> int:
-        """The offset after the last line of a run; 0 if it has none. Reads the whole file. Raises OSError."""
-        marker, offset, found = file_format.make_run_marker(run), self.entries_start, 0
+    def find_last_lines(self) -> dict[str, int]:
+        """By run: the offset at which its last line begins. Reads the whole file. Raises OSError."""
+        last_lines, offset = dict[str, int](), self.entries_start
         for lines in self._read_blocks(offset):
-            if (index := lines.rfind(marker)) >= 0:
-                found = offset + (lines.find(b"\n", index) + 1 or len(lines))
+            last_lines |= {run: offset + start for run, start in file_format.find_runs(lines)}
             offset += len(lines)
-        return found
+        return last_lines
 
     def copy_entries(self, target: int, offset: int) -> int:
         """Copy the entries to this offset of the open file ``target``. Returns the number of bytes copied: fewer if the

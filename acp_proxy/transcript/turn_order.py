@@ -5,8 +5,8 @@ by chunk. No reader can follow that, clients join adjacent chunks, and agents re
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from acp_proxy.protocol import acp
 from acp_proxy.transcript.file_format import ACP_V1, Entry, NoteType
@@ -18,24 +18,26 @@ WAITING_LIMIT = 16 * 1024 * 1024
 _SizedLine = tuple[Line | AlikeLines, int]
 
 
-def order_turns(lines: Iterable[Line | AlikeLines], find_run_end: Callable[[str], int]) -> Iterator[Line | AlikeLines]:
+def order_turns(
+    lines: Iterable[Line | AlikeLines], find_last_lines: Callable[[], Mapping[str, int]]
+) -> Iterator[Line | AlikeLines]:
     """The lines, where what other connections recorded during a turn follows that turn. Prompts keep their order, and
     so do the lines of each connection.
 
-    ``find_run_end``: the offset after the last line of a run. If that is behind, the turn's process may have been
-    killed, so no other turn waits.
+    ``find_last_lines``: returns by run the offset at which its last line begins; called at most once, if a prompt meets
+    an open turn. If the run of that has no more lines, its process may have been killed, so no other turn waits.
 
     Turns of version 2 stay as they are: there, each message has an id, by which clients keep them apart.
     """
-    return _TurnOrder(lines, find_run_end).read()
+    return _TurnOrder(lines, find_last_lines).read()
 
 
 class _TurnOrder:
     """``order_turns``, under way."""
 
-    def __init__(self, lines: Iterable[Line | AlikeLines], find_run_end: Callable[[str], int]) -> None:
+    def __init__(self, lines: Iterable[Line | AlikeLines], find_last_lines: Callable[[], Mapping[str, int]]) -> None:
         self._source = _measure(lines)
-        self._find_run_end = cache(find_run_end)
+        self._find_last_lines = find_last_lines
         self._run = ""
         """The connection whose turn is read."""
         self._open_prompts: set[tuple[str, bytes]] = set()
@@ -54,6 +56,7 @@ class _TurnOrder:
                 return
             if item is None:
                 self._end_turn()
+                waits = False
                 continue
             line, size = item
             if isinstance(line, Line):  # lines alike go where the line before them went
@@ -70,9 +73,10 @@ class _TurnOrder:
                     yield from (waiting_line for waiting_line, _ in self._waiting)
                     self._waiting.clear()
                     self._end_turn()
+                    waits = False
                 continue
             yield line
-            if self._waiting and (not self._open_prompts or line.end >= self._find_run_end(self._run)):
+            if self._waiting and (not self._open_prompts or not self._goes_on_after(line.end)):
                 self._end_turn()
 
     def _is_turn_over_before(self, entry: Entry, end: int) -> bool:
@@ -87,7 +91,15 @@ class _TurnOrder:
         if not entry.is_prompt:
             return False
         # A prompt of the same connection goes into the agent's queue, but comes after the prompts that wait here.
-        return bool(self._waiting) if entry.run == self._run else self._find_run_end(self._run) < end
+        return bool(self._waiting) if entry.run == self._run else not self._goes_on_after(end)
+
+    @cached_property
+    def _last_lines(self) -> Mapping[str, int]:
+        return self._find_last_lines()
+
+    def _goes_on_after(self, offset: int) -> bool:
+        """Whether the connection whose turn is read recorded something from this offset on."""
+        return self._last_lines.get(self._run, 0) >= offset
 
     def _end_turn(self, *following: _SizedLine) -> None:
         """Go on with what waits, and then with ``following``."""

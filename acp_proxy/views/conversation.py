@@ -157,7 +157,7 @@ def read_turns(
     """
     turn = ConversationTurn(0, "")
     part_reader = _PartReader(session_id, reader.other_ids, open_child=open_child, handovers=_find_handovers(reader))
-    for part in part_reader.read(read_as_v1(order_turns(reader.read_alike(), reader.find_run_end))):
+    for part in part_reader.read(read_as_v1(order_turns(reader.read_alike(), reader.find_last_lines))):
         match part:
             case TurnBegin():
                 turn = ConversationTurn(part.number, part.started_at, model=part.model)
@@ -187,7 +187,7 @@ def read_parts(
     handovers = _find_handovers(reader)
     return _PartReader(
         session_id, reader.other_ids, page_bytes, open_child, earlier_turns=earlier_turns, handovers=handovers
-    ).read(read_as_v1(order_turns(all_lines, reader.find_run_end)))
+    ).read(read_as_v1(order_turns(all_lines, reader.find_last_lines)))
 
 
 def _find_handovers(reader: TranscriptReader) -> dict[int, str]:

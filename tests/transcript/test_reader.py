@@ -475,13 +475,11 @@ def test_intact_parts_of_a_long_damaged_line_count(path: Path) -> None:
     assert "intact" in str(found[0].value)
 
 
-def test_the_end_of_a_run_is_that_of_its_last_line(tmp_path: Path) -> None:
+def test_the_last_line_of_each_run_is_found(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     ask, say = transcript_lines.prompt_line("q", run="run001"), transcript_lines.agent_chunk("a", run="run002")
-    end = transcript_lines.answer(run="run001")
+    quoted = transcript_lines.agent_chunk(ask.decode() + "\n" + ask.decode(), run="run002")
     header = file_format.encode_header(transcript_lines.header())
-    path.write_bytes(b"".join([header, ask, say, end, say.rstrip()]))
+    path.write_bytes(b"".join([header, ask, say, quoted.rstrip()]))
     with closing(TranscriptReader(path)) as reader:
-        assert reader.find_run_end("run001") == len(header + ask + say + end)
-        assert reader.find_run_end("run002") == reader.size
-        assert reader.find_run_end("run003") == 0
+        assert reader.find_last_lines() == {"run001": len(header), "run002": len(header + ask + say)}

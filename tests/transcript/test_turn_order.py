@@ -1,7 +1,9 @@
 """Lines of two connections that prompt at the same time, one turn after another."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,18 +41,21 @@ def noted(run: str, kind: str, method: str = "session/prompt") -> Entry:
     return Entry(AT, run, None, note={"type": kind, "method": method})
 
 
+NOTHING = Entry(AT, "", None)
+
+
 def place(entries: Iterable[Entry | None], size: int = 100) -> list[Line]:
     return [Line(number, number * size, True, entry) for number, entry in enumerate(entries, 1)]
 
 
-def find_ends(lines: Iterable[Line]) -> dict[str, int]:
-    return {line.entry.run: line.end for line in lines if line.entry is not None}
+def find_last_lines(lines: Iterable[Line], size: int = 100) -> dict[str, int]:
+    return {line.entry.run: line.end - size for line in lines if line.entry is not None}
 
 
 def order(*entries: Entry | None, size: int = 100) -> list[int]:
     """The numbers of the lines, in the order in which they are read."""
     lines = place(entries, size)
-    return [line.number for line in order_turns(lines, lambda run: find_ends(lines).get(run, 0))]
+    return [line.number for line in order_turns(lines, lambda: find_last_lines(lines, size))]
 
 
 def test_a_turn_is_read_whole_before_what_other_connections_recorded_during_it() -> None:
@@ -108,7 +113,7 @@ def test_prompts_of_a_forks_parent_are_not_waited_for() -> None:
 def test_lines_alike_stay_with_the_line_before_them() -> None:
     alike = AlikeLines(5, 500, chunks=AlikeChunks.__new__(AlikeChunks))
     first, second, third, fourth = place([asked("a"), said("a", "A1"), said("b", "B1"), answered("a")])
-    ordered = order_turns([first, second, third, alike, fourth], {"a": 400, "b": 500}.__getitem__)
+    ordered = order_turns([first, second, third, alike, fourth], lambda: {"a": 300, "b": 200})
     assert list(ordered) == [first, second, fourth, third, alike]
 
 
@@ -128,12 +133,36 @@ def test_only_so_much_waits() -> None:
     ]  # fmt: skip
 
 
+def test_lines_alike_wait_for_nothing_once_too_much_has_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_order, "WAITING_LIMIT", 100)
+    alike = [AlikeLines(number, number * 100, chunks=AlikeChunks.__new__(AlikeChunks)) for number in (3, 4)]
+    first, second, _, _, last = place([asked("a"), said("b", "B"), None, None, said("b", "B")])
+    lines: list[Line | AlikeLines] = [first, second, *alike, last]
+    assert list(order_turns(lines, lambda: {"a": 0, "b": 400})) == lines
+    assert list(order_turns(lines[:-1], lambda: {"a": 0, "b": 400})) == lines[:-1]
+
+
 @given(st.data())
 def test_each_connections_lines_keep_their_order_and_none_is_lost(data: st.DataObject) -> None:
-    kinds = st.sampled_from([asked, answered, lambda run: said(run, "words"), lambda run: noted(run, "failed")])
-    entries = [make(data.draw(st.sampled_from("abc"))) for make in data.draw(st.lists(kinds, max_size=30))]
-    numbers = order(*entries)
-    assert sorted(numbers) == [*range(1, len(entries) + 1)]
-    groups = [[number for number in numbers if entries[number - 1].run == run] for run in "abc"]
-    groups.append([number for number in numbers if entries[number - 1].is_prompt])
+    kinds = st.sampled_from([asked, answered, lambda run: said(run, "words"), lambda run: noted(run, "failed"), None])
+    runs, lines = dict[int, str](), list[Line | AlikeLines]()
+    for number, make in enumerate(data.draw(st.lists(kinds, max_size=30)), 1):
+        run = data.draw(st.sampled_from("abc"))
+        if make is not None:
+            lines.append(Line(number, number * 100, True, make(run)))
+            runs[number] = run
+        elif lines and (isinstance(lines[-1], AlikeLines) or b"words" in ((lines[-1].entry or NOTHING).raw or b"")):
+            runs[number] = runs[lines[-1].number]
+            lines.append(AlikeLines(number, number * 100, chunks=AlikeChunks.__new__(AlikeChunks)))
+    last_lines = {run: number * 100 - 100 for number, run in runs.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turn_order, "WAITING_LIMIT", data.draw(st.sampled_from([100, 300, 10_000])))
+        ordered = list(order_turns(lines, lambda: last_lines))
+    numbers = [line.number for line in ordered]
+    assert sorted(numbers) == sorted(runs)
+    groups = [[number for number in numbers if runs[number] == run] for run in "abc"]
+    groups.append([line.number for line in ordered if isinstance(line, Line) and line.entry and line.entry.is_prompt])
     assert groups == [sorted(group) for group in groups]
+    bases = {after.number: before.number for before, after in pairwise(lines) if isinstance(after, AlikeLines)}
+    pairs = {after.number: before.number for before, after in pairwise(ordered)}
+    assert {number: pairs[number] for number in bases} == bases

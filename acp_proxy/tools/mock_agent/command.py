@@ -46,7 +46,7 @@ def mock_agent(
     with report_errors():
         for file in files:
             with recordings.open_recording(file, store, agent) as (reader, header, _):
-                lines = order_turns(reader.read_lines(), reader.find_run_end)
+                lines = order_turns(reader.read_lines(), reader.find_last_lines)
                 entries = (line.entry for line in lines if isinstance(line, Line) and line.entry is not None)
                 played_sessions.append(sessions.read_session(header, entries))
             if len({session.id for session in played_sessions}) < len(played_sessions):

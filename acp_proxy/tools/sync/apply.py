@@ -164,7 +164,6 @@ def _compare_and_mask(context: SyncContext, tree: Tree, local_session: LocalSess
     older one from a backup. Returns the session as it is kept now."""
     offset, tip = 0, tree.uid
     for segment in tree.find_path(local_session.tip) or ():
-        _remove_cut_line(context, local_session, segment, offset)
         file_data = context.sessions.read(local_session.agent_folder, local_session.name, offset, segment.length)
         if len(file_data) < segment.length:
             return context.state.put_local_session(replace(local_session, tip=tip))
@@ -177,33 +176,6 @@ def _compare_and_mask(context: SyncContext, tree: Tree, local_session: LocalSess
             return context.state.put_local_session(replace(local_session, trouble="changed", has_news=False))
         offset, tip = offset + segment.length, segment.id
     return local_session
-
-
-def _remove_cut_line(context: SyncContext, local_session: LocalSession, segment: Segment, segment_offset: int) -> None:
-    """Remove what ``acp-proxy repair`` has left of the line in which a file was cut off, within this segment. Then the
-    file has a part of it, and gets the rest. Does nothing while the file is open: the next round does."""
-    rest_size = context.sessions.measure(local_session.agent_folder, local_session.name) - segment_offset
-    # A whole segment has been overwritten in its place, if at all.
-    if (
-        segment.is_blank
-        or not 0 < rest_size <= segment.length + _MOST_BYTES_OF_NOTES
-        or rest_size == segment.length
-        or context.sessions.is_soft_deleted(local_session.name)
-    ):
-        return
-    rest = context.sessions.read(local_session.agent_folder, local_session.name, segment_offset, rest_size)
-    lines = rest.split(b"\n")
-    while lines and _is_repaired(lines[-1]):
-        lines.pop()
-    kept = b"".join(line + b"\n" for line in lines)
-    if len(kept) < min(len(rest), segment.length) and context.read_data(segment).startswith(kept):
-        context.sessions.remove_end(
-            local_session.agent_folder,
-            local_session.name,
-            local_session.uid,
-            segment_offset + rest_size,
-            segment_offset + len(kept),
-        )
 
 
 def _exchange_masks(

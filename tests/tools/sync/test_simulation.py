@@ -134,11 +134,6 @@ def test_what_repair_notes_at_the_end_of_a_session_that_went_on_elsewhere_is_no_
     play([("talk", 0, 0, "prompt"), *_MEETING, damaged, ("change", 1, 0, "repair"), ("talk", 0, 0, "prompt")])
 
 
-def test_a_session_that_was_cut_off_and_repaired_gets_the_rest_again() -> None:
-    damaged: Step = ("damage", 0, 0, ("cut", 44, 1))
-    play([("talk", 0, 0, "prompt"), *_MEETING, damaged, ("change", 0, 0, "repair"), ("talk", 1, 0, "prompt")])
-
-
 # On Python 3.14, hypothesis does not find what refers to its random numbers, because conftest.py freezes that.
 @pytest.mark.filterwarnings("ignore:It looks like `register_random`")
 def test_all_machines_show_the_same_once_they_have_met() -> None:
