@@ -13,7 +13,7 @@ from acp_proxy.proxy.load import load_limits, load_registry, waiting_messages
 from acp_proxy.recording import recorder, transcript_files, writer_jobs
 from acp_proxy.run import agent_process, output, pump, serve, worker
 from acp_proxy.store import proxy_store
-from acp_proxy.transcript import summary
+from acp_proxy.transcript import summary, turn_order
 from acp_proxy.transcript_replay import replayer
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -37,6 +37,7 @@ LIMITS = {
     "sessions of this process": size(tracked_sessions.REMEMBERED_LIMIT),
     "transcripts of sessions that were not opened or prompted": f"{tracked_sessions.UNOPENED_LIMIT:,} a process",
     "a turn that a load folds": size(replayer.FOLDED_PAGE),
+    "a turn that follows another window's, shown": size(turn_order.WAITING_LIMIT),
     "loads at once": f"{load_registry.HOLDING_LOADS_LIMIT:,}",
     "new in a load, until the next prompt": size(tail.TAIL_LIMIT),
     "new in all loads, when one is answered": size(load_registry.ALL_TAILS_LIMIT),
