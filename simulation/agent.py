@@ -198,7 +198,9 @@ class Disk:
             counted = {name: getattr(self, name) for name in _COUNTED}
             value = {"sessions": sessions, **counted}
             self._saved = json.dumps(value)
-            self.path.write_text(self._saved, encoding="utf-8")
+            unfinished = self.path.with_suffix(f".{os.getpid()}")
+            unfinished.write_text(self._saved, encoding="utf-8")
+            unfinished.replace(self.path)  # another process may read it now, or this one be killed
 
     def reload(self) -> None:
         """Read what other processes saved."""
