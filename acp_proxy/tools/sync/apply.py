@@ -257,9 +257,9 @@ def _remove_notes_at_end(context: SyncContext, tree: Tree, local_session: LocalS
     if not 0 < file_size - offset <= _MOST_BYTES_OF_NOTES or not offset:
         return False
     end = context.sessions.read(local_session.agent_folder, local_session.name, offset, file_size - offset)
-    # Spaces are left of something that was lost, and was nowhere else.
+    # Spaces, also behind a note, are left of something that was lost here, and was nowhere else.
     return (
-        all(_is_repaired(line) and line.startswith(file_format.ENTRY_START) for line in end.splitlines())
+        all(_is_repaired(line) and line and line == line.strip() for line in end.splitlines())
         and not context.sessions.is_soft_deleted(local_session.name)
         and not context.sessions.remove_end(
             local_session.agent_folder, local_session.name, local_session.uid, file_size, offset

@@ -367,6 +367,24 @@ def test_what_repair_notes_at_the_end_goes_once_what_was_lost_is_back(homes: tup
     assert list(verify_store(one.store)) == []
 
 
+def test_what_repair_notes_in_place_of_words_that_are_nowhere_else_stays(
+    homes: tuple[Home, Home], tmp_path: Path
+) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", ("Hello", [chunk("precious")]))
+    for home in homes:
+        home.sync()
+    published = path.read_bytes()
+    unpublished = published[published.rindex(b"\n", 0, published.index(b"precious")) + 1 :].partition(b"\n")[0]
+    path.write_bytes(published + b"\0" * len(unpublished * 2) + b"\n")
+    assert repair_transcript(path, tmp_path / "backup")
+    two.say("Hello", "Again")
+    for home in (two, one, two, one):
+        home.sync()
+    assert b'"reason":"repair"' in path.read_bytes()
+    assert one.prompts()["Hello"]
+
+
 @pytest.mark.parametrize("soft", [True, False])
 def test_a_session_that_is_imported_after_its_delete_stays_and_is_shared(
     homes: tuple[Home, Home], tmp_path: Path, soft: bool
