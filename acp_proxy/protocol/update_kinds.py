@@ -1,12 +1,9 @@
 """The kinds of updates (``sessionUpdate``), one row each: what acp-proxy does with an update of that kind.
 
-To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came,
-and shown as JSON where a view shows all, so a new kind of the protocol works before anybody has added it. The
-comparison, the replays and the views ask the row what a kind is about and how it is compared and replayed, so a row is
-enough for the agent's words and thoughts, for state of which nothing follows, and for what is replayed as it came. Of
-words and thoughts, version 1 has only chunks: a whole message of it (``V1_MESSAGE_CHUNKS``) would need code. What else
-needs code is in docs/extending.md. docs/protocol.md has these
-kinds for users, and a test compares the two; one that no schema has yet goes to the extensions there.
+A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came, and shown as JSON where a
+view shows all, so a new kind of the protocol works before anybody has added it. docs/extending.md says for which kinds
+a row is enough. docs/protocol.md has these kinds for users, and a test compares the two; one that no schema has yet
+goes to the extensions there.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """
@@ -38,9 +35,9 @@ CURRENT_MODE = "current_mode_update"
 CONFIG_OPTION = "config_option_update"
 SESSION_INFO = "session_info_update"
 SESSION_INFO_BYTES = b'"session_info_update"'
-"""Bytes that every update with a title contains: ``FastPath`` has such updates parsed."""
+"""Bytes that every update with a title contains."""
 USER_BYTES = b'"user_message'
-"""How the kinds of a user's messages begin, chunks or whole, as JSON, for ``FastPath``, too."""
+"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
 WORK_STATE = "state_update"
 HISTORY_TRUNCATED = "history_truncated"
 
@@ -97,6 +94,17 @@ class ReplayForm(enum.Enum):
     NEVER = enum.auto()
 
 
+class Parsed(enum.Enum):
+    """When ``Connection`` decides on an update of this kind, though nothing else concerns its session. At any other
+    time it passes unparsed (``FastPath``). If a load or a handover may concern the session, all its updates are
+    parsed."""
+
+    NEVER = enum.auto()
+    AFTER_LOAD = enum.auto()
+    """In the turn after a load, where it may begin a replay."""
+    ALWAYS = enum.auto()
+
+
 class UpdateKind(Struct, frozen=True):
     """One row.
 
@@ -116,15 +124,36 @@ class UpdateKind(Struct, frozen=True):
     needs: tuple[str, ...] = ()
     chunk: str | None = None
     takes_back: bool = False
+    parsed: Parsed = Parsed.NEVER
+
+    @property
+    def encoded_name(self) -> bytes:
+        """The name as JSON."""
+        return b'"%b"' % self.name.encode()
 
 
 _COMPACTION_CAPABILITY, _PLAN_CAPABILITY, _SUBAGENTS_CAPABILITY = ("session", "compaction"), ("plan",), ("subagents",)
 
 KINDS = (
-    UpdateKind(USER_CHUNK, Role.USER, ComparedBy.NEUTRAL_WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
+    UpdateKind(
+        USER_CHUNK,
+        Role.USER,
+        ComparedBy.NEUTRAL_WORDS,
+        ReplayForm.JOINED,
+        ReplayForm.JOINED,
+        parsed=Parsed.AFTER_LOAD,
+    ),
     UpdateKind(AGENT_CHUNK, Role.AGENT, ComparedBy.WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
     UpdateKind(THOUGHT_CHUNK, Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, ReplayForm.JOINED, ReplayForm.JOINED),
-    UpdateKind(USER_MESSAGE, Role.USER, ComparedBy.NEUTRAL_WORDS, None, ReplayForm.JOINED, chunk=USER_CHUNK),
+    UpdateKind(
+        USER_MESSAGE,
+        Role.USER,
+        ComparedBy.NEUTRAL_WORDS,
+        None,
+        ReplayForm.JOINED,
+        chunk=USER_CHUNK,
+        parsed=Parsed.AFTER_LOAD,
+    ),
     UpdateKind("agent_message", Role.AGENT, ComparedBy.WORDS, None, ReplayForm.JOINED, chunk=AGENT_CHUNK),
     UpdateKind("agent_thought", Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, None, ReplayForm.JOINED, chunk=THOUGHT_CHUNK),
     UpdateKind(TOOL_CALL, Role.CALL, ComparedBy.CALL, ReplayForm.MERGED, None),
@@ -197,9 +226,13 @@ KINDS = (
     UpdateKind(USAGE, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.LAST, ReplayForm.NEVER),
     UpdateKind(CURRENT_MODE, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, None),
     UpdateKind(CONFIG_OPTION, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER),
-    UpdateKind(SESSION_INFO, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER),
+    # The user's title is shown in place of the agent's, and a title is brought into the index at once.
+    UpdateKind(
+        SESSION_INFO, Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER, parsed=Parsed.ALWAYS
+    ),
     UpdateKind("notice", Role.STATE, ComparedBy.NOT_COMPARED, ReplayForm.NEVER, ReplayForm.NEVER),
-    UpdateKind(WORK_STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, ReplayForm.NEVER),
+    # It may begin or end a turn.
+    UpdateKind(WORK_STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, ReplayForm.NEVER, parsed=Parsed.ALWAYS),
     # A draft that no schema has yet: the agent has taken back a part of the conversation. It says what the past is now,
     # and is no part of it: as state, it is recorded and sent at once, not replayed, nor looked for in a replay.
     UpdateKind(
@@ -223,6 +256,15 @@ NEUTRAL = frozenset(
     kind.name for kind in KINDS if kind.compared_by in (ComparedBy.NEUTRAL_WORDS, ComparedBy.WHAT_FOLLOWS)
 )
 """The kinds that prove nothing alone: whether they are past depends on what the agent sends next."""
+ALWAYS_PARSED_V1 = tuple(
+    kind.encoded_name for kind in KINDS if kind.parsed is Parsed.ALWAYS and kind.form_v1 is not None
+)
+"""Bytes of the updates of version 1 that are always parsed: each contains one of these."""
+ALWAYS_PARSED_V2 = tuple(
+    kind.encoded_name for kind in KINDS if kind.parsed is Parsed.ALWAYS and kind.form_v2 is not None
+)
+PARSED_AFTER_LOAD = tuple(kind.encoded_name for kind in KINDS if kind.parsed is Parsed.AFTER_LOAD)
+"""Bytes of the updates that are parsed in the turn after a load, in any version."""
 OPTIONAL = frozenset(kind.name for kind in KINDS if kind.needs)
 """The kinds that only some clients of version 1 may get."""
 

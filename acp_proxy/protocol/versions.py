@@ -32,8 +32,8 @@ class Dialect:
     state_precedes_answer = False
     """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
     echo of a prompt ends whatever an agent replays too late."""
-    work_state_bytes: bytes | None = None
-    """Bytes in every update for which ``read_work_state`` may return something; None if there are none."""
+    always_parsed = update_kinds.ALWAYS_PARSED_V1
+    """Bytes of which every update with a meaning of its own for acp-proxy has one."""
     server_type: str | None = None
     """The ``type`` of an MCP server that the agent starts, if requests must name it."""
 
@@ -71,7 +71,7 @@ class V2Dialect(Dialect):
     capabilities_member, sessions_member, info_member = "capabilities", "session", "info"
     always_served = frozenset({"list", "load", "resume", "close"})
     requires_session_capabilities = fills_titles = state_precedes_answer = True
-    work_state_bytes = b'"' + update_kinds.WORK_STATE.encode() + b'"'
+    always_parsed = update_kinds.ALWAYS_PARSED_V2
     server_type = "stdio"
 
     def read_as_v1(self, message: Message) -> Message:

@@ -151,12 +151,9 @@ class FastPath:
             # is new, unless a replay still runs.
             and not load_machine.line_handler.claims_all_updates(session_id)
         )
-        # The user's title is shown in place of the agent's, and a title is brought into the index at once.
-        self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
-        if self._negotiated.dialect.work_state_bytes is not None:  # version 2: may begin or end a turn
-            self._parsed_if_contains += (self._negotiated.dialect.work_state_bytes,)
-        if load_machine.loads.has_load_for_updates(session_id):  # in the turn after a load, it may begin a replay
-            self._parsed_if_contains += (update_kinds.USER_BYTES,)
+        self._parsed_if_contains = self._negotiated.dialect.always_parsed
+        if load_machine.loads.has_load_for_updates(session_id):
+            self._parsed_if_contains += update_kinds.PARSED_AFTER_LOAD
 
     def _means_nothing(self, message: Message, peer: Peer) -> bool:
         """Whether a message has no meaning here: from the client a notification, or an answer to a request that is not

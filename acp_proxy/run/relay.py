@@ -181,7 +181,8 @@ class Relay:
         self._client_output.close()
 
     def handle_agent_end(self, reason: str, advice: str = "") -> None:
-        """Call this when the agent is gone: ends what chooses the past, answers open requests, and records the rest.
+        """Call this when the agent is gone: waits for what chooses the past, answers open requests, and records the
+        rest.
 
         ``reason``: who ended, and how, for people. ``advice``: what follows if ``initialize`` is not answered.
         """

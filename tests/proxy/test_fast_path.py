@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import KINDS, Parsed, UpdateKind
 from acp_proxy.proxy.effects import EndTurn, RecordMessage
 from tests.conversation import (
     LOADS,
@@ -70,6 +71,13 @@ def test_updates_of_the_last_updated_session_pass() -> None:
 )
 def test_other_lines_do_not_pass(lines: bytes) -> None:
     assert talking().core.fast_path.try_admit_updates(lines) is None
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_row_of_a_kind_says_whether_its_updates_pass(kind: UpdateKind) -> None:
+    is_parsed = kind.parsed is Parsed.ALWAYS and kind.form_v1 is not None
+    admitted = talking().core.fast_path.try_admit_updates(line(update("s", kind.name)))
+    assert admitted == (None if is_parsed else "s")
 
 
 @given(
