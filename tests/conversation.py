@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
-from acp_proxy.comparison.whose_past import Rule, apply_rule, choose_past
+from acp_proxy.comparison.whose_past import Rule, choose_past
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import own_messages
@@ -511,7 +511,7 @@ class CoreConversation:
         if compared is not None:
             compared.end_message()
         decision = wanted.planned_decision or choose_past(compared)
-        decision = apply_rule(rule, shows_past=True) if rule is not None else decision
+        decision = rule.decide(shows_past=True) if rule is not None else decision
         told = [line(state) for state in states]
         uncompared = PastChosen(
             id, decision, None, told, handover_record, attached, comparison_was_skipped=True, transcript_size=size
@@ -620,11 +620,11 @@ class CoreConversation:
                 hidden = deleted | (here if archived == list_lines.EXCLUDE else frozenset())
                 changes = list_lines.ListChanges(
                     hidden,
-                    self._title_of(effect.retitled_ids) if effect.is_of_agent_index else None,
+                    self._title_of(effect.retitled_ids) if effect.is_of_jetbrains_index else None,
                     self.titles_from_prompts if effect.fills_titles else {},
                     here if archived is not None else None,
                     only_archived=archived == list_lines.ONLY,
-                    is_of_agent_index=effect.is_of_agent_index,
+                    is_of_jetbrains_index=effect.is_of_jetbrains_index,
                 )
                 page = list_lines.amend_rows(data, changes, list_member=effect.rows_member)
                 if asked is not None and (cursor := list_lines.find_cursor_if_emptied(data, page)) is not None:

@@ -4,7 +4,7 @@ users, under "Whose replay you see".
 
 - A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
-- ``apply_rule`` says for every rule whose past that is for the client of a load.
+- ``Rule.decide`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result; its docstring says in which order rules override each other. A plan's rule is
   ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastChosen`` brings the
   decision back.
@@ -50,15 +50,23 @@ class Rule(enum.Enum):
     UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
     NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     TOO_COSTLY = (0, WhosePast.AGENT, "the comparison would have taken too long")
-    MORE = (2, WhosePast.AGENT, "the agent's replay has something that the transcript lacks")
+    REPLAY_HAS_MORE = (2, WhosePast.AGENT, "the agent's replay has something that the transcript lacks")
     TAKEN_BACK = (3, WhosePast.AGENT, "the agent's replay lacks something, for a known reason")
-    LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something, or has it twice")
-    SAME = (5, WhosePast.AGENT, "the agent's replay lacks nothing")
+    REPLAY_IS_WORSE = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something, or has it twice")
+    REPLAY_HAS_ALL = (5, WhosePast.AGENT, "the agent's replay lacks nothing")
 
     def __init__(self, number: int | None, past_if_shown: WhosePast, reason: str) -> None:
         self.number = number
         self.past_if_shown = past_if_shown
         self.reason = reason
+
+    def decide(self, *, shows_past: bool) -> "Decision":
+        """Whose past the client sees if this rule holds.
+
+        ``shows_past``: whether the client of the load gets any past. False if it has that on the screen, as one has
+        that resumes; but a resume that passes shows what the agent sends.
+        """
+        return Decision(self.past_if_shown if shows_past else WhosePast.NOTHING, self)
 
 
 class Decision(Struct, frozen=True):
@@ -76,15 +84,6 @@ class Decision(Struct, frozen=True):
 def list_reasons(number: object) -> list[str]:
     """The reasons of the rules that have this number in transcripts."""
     return [rule.reason for rule in Rule if rule.number == number] if number is not None else []
-
-
-def apply_rule(rule: Rule, *, shows_past: bool) -> Decision:
-    """Whose past the client sees if this rule holds.
-
-    ``shows_past``: whether the client of the load gets any past. False if it has that on the screen, as one has that
-    resumes; but a resume that passes shows what the agent sends.
-    """
-    return Decision(rule.past_if_shown if shows_past else WhosePast.NOTHING, rule)
 
 
 def choose_past(
@@ -114,7 +113,7 @@ def choose_past(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_in_use_elsewhere is True)
-    return apply_rule(rule, shows_past=True)
+    return rule.decide(shows_past=True)
 
 
 def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:
@@ -129,7 +128,7 @@ def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts
     # Before any rule about what is missing: an agent that has more than the transcript went on elsewhere, or has
     # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
     if comparison.has_more:
-        return Rule.MORE
+        return Rule.REPLAY_HAS_MORE
     text, spans = comparison.text, comparison.place.spans.all_spans
     incomplete = [turn for turn in _list_expected_turns(text) if _is_part_missing(comparison, spans, turn)]
     lacks_user_messages = _lacks_user_messages(comparison, may_have_waiting_prompts=may_have_waiting_prompts)
@@ -137,8 +136,8 @@ def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts
         return Rule.TAKEN_BACK
     lacks_thoughts = bool(text.thought_letters) and not comparison.has_thoughts
     if incomplete or lacks_user_messages or lacks_thoughts or comparison.has_repetition:
-        return Rule.LESS
-    return Rule.SAME
+        return Rule.REPLAY_IS_WORSE
+    return Rule.REPLAY_HAS_ALL
 
 
 def _is_loss_explained(

@@ -29,7 +29,7 @@ class AgentAnswers:
         load_machine: LoadMachine,
         load_starter: LoadStarter,
         draft_methods: DraftMethods,
-        agent_index: JetBrainsIndex,
+        jetbrains_index: JetBrainsIndex,
         agent_list: AgentList,
         turn_ends: TurnEnds,
     ) -> None:
@@ -43,7 +43,7 @@ class AgentAnswers:
         self._load_starter = load_starter
         self._handovers = shared.handovers
         self._draft_methods = draft_methods
-        self._agent_index = agent_index
+        self._jetbrains_index = jetbrains_index
         self._agent_list = agent_list
         self._turn_ends = turn_ends
 
@@ -86,7 +86,7 @@ class AgentAnswers:
             case acp.DELETE if is_recording and has_succeeded and session_id is not None:
                 effects += self._load_machine.delete_session(session_id)
             case method if is_recording and has_succeeded and method in jetbrains_index.AGENT_INDEX_METHODS:
-                return [*effects, *self._agent_index.handle_answer(line, open_request, message)]
+                return [*effects, *self._jetbrains_index.handle_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _handle_fork(self, open_request: OpenRequest, fork: str, message: Response) -> list[Effect]:

@@ -108,8 +108,8 @@ class Services(Struct):
     ``may_serve``: there is a store, and the options allow acp-proxy to add something. ``is_ready``: in addition, the
     agent has answered ``initialize``, and has sessions. ``served_by_agent``: the names of the agent's capabilities;
     ``served_here``: of those that acp-proxy serves; both are empty before that answer. ``fills_titles``: acp-proxy
-    gives titles to sessions that have none from the agent. ``agent_index_capabilities``: the parts of JetBrains' index
-    that the agent offers this client.
+    gives titles to sessions that have none from the agent. ``jetbrains_index_capabilities``: the parts of JetBrains'
+    index that the agent offers this client.
     """
 
     modes: Modes
@@ -119,7 +119,7 @@ class Services(Struct):
     supports_directories: bool = False
     is_ready: bool = False
     fills_titles: bool = False
-    agent_index_capabilities: frozenset[str] = frozenset()
+    jetbrains_index_capabilities: frozenset[str] = frozenset()
 
     @property
     def may_amend_lists(self) -> bool:
@@ -131,9 +131,9 @@ class Services(Struct):
         return self.may_amend_lists and LIST not in self.served_here
 
     @property
-    def amends_agent_index(self) -> bool:
+    def amends_jetbrains_index(self) -> bool:
         """Whether JetBrains' index is amended: then the agent's list is that of the index."""
-        return bool(self.agent_index_capabilities) and self.may_amend_lists
+        return bool(self.jetbrains_index_capabilities) and self.may_amend_lists
 
     @property
     def opens_other_agents_sessions(self) -> bool:
@@ -142,7 +142,7 @@ class Services(Struct):
 
     def agent_serves(self, capability: str) -> bool:
         """Whether the agent serves this itself, or has it in its index."""
-        return capability in self.served_by_agent | self.agent_index_capabilities
+        return capability in self.served_by_agent | self.jetbrains_index_capabilities
 
     def serves_method(self, method: str) -> bool:
         """Whether acp-proxy serves this method, for which a capability of the same name stands in ``served_here``."""

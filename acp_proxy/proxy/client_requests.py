@@ -24,7 +24,7 @@ class ClientRequests:
         load_starter: LoadStarter,
         look_ups: SessionLookUps,
         draft_methods: DraftMethods,
-        agent_index: JetBrainsIndex,
+        jetbrains_index: JetBrainsIndex,
         agent_list: AgentList,
     ) -> None:
         self._services = shared.services
@@ -33,7 +33,7 @@ class ClientRequests:
         self._load_starter = load_starter
         self._look_ups = look_ups
         self._draft_methods = draft_methods
-        self._agent_index = agent_index
+        self._jetbrains_index = jetbrains_index
         self._agent_list = agent_list
 
     def intercept(self, line: bytes, request: Request) -> list[Effect] | None:
@@ -46,7 +46,7 @@ class ClientRequests:
                 return looked_up
             if (own_effects := self._draft_methods.serve(request)) is not None:
                 return own_effects
-            if (own_effects := self._agent_index.serve(request)) is not None:
+            if (own_effects := self._jetbrains_index.serve(request)) is not None:
                 return own_effects
             if (own_effects := self._agent_list.adapt_request(line, request)) is not None:
                 return own_effects

@@ -82,7 +82,7 @@ class Connection:
         self._handover_filter = HandoverFilter(shared, self._load_machine.loads)
         # Other requests that acp-proxy serves.
         self._agent_list = AgentList(shared)
-        self._agent_index = JetBrainsIndex(shared, self._agent_list.agent_has)
+        self._jetbrains_index = JetBrainsIndex(shared, self._agent_list.agent_has)
         self._draft_methods = DraftMethods(shared, self._load_machine.end_opened_load, self._agent_list.agent_has)
         # All messages.
         self._negotiation = Negotiation(shared, continuations)
@@ -93,7 +93,7 @@ class Connection:
             self._load_starter,
             self._look_ups,
             self._draft_methods,
-            self._agent_index,
+            self._jetbrains_index,
             self._agent_list,
         )
         self._turn_ends = TurnEnds(shared, self._message_tracker, self._load_machine, self._look_ups)
@@ -104,7 +104,7 @@ class Connection:
             self._load_machine,
             self._load_starter,
             self._draft_methods,
-            self._agent_index,
+            self._jetbrains_index,
             self._agent_list,
             self._turn_ends,
         )
@@ -334,7 +334,7 @@ class Connection:
                 ]
                 return effects + self._load_line_handler.send_agents_request(session_id, line)
             case Notification(method=method) if (
-                amendment := self._agent_index.make_amendment(method, line)
+                amendment := self._jetbrains_index.make_amendment(method, line)
             ) is not None:
                 return [amendment]
             case Notification(method=method, params=params):

@@ -79,7 +79,7 @@ class DraftMethods:
 
     def have_titles_amended(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the user's titles in updates for the client."""
-        if TITLE not in self._services.served_here and not self._services.amends_agent_index:
+        if TITLE not in self._services.served_here and not self._services.amends_jetbrains_index:
             return effects
         return [
             AmendTitles(effect.data, self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES))

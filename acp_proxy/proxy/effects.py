@@ -99,7 +99,7 @@ class EndTurn(TranscriptEffectBase, frozen=True):
     session_id: str
 
 
-class IndexSession(TranscriptEffectBase, frozen=True):
+class SaveAndIndex(TranscriptEffectBase, frozen=True):
     """Force the transcript to disk and index it as ``EndTurn`` does, in a turn, which goes on, or outside of one: the
     agent's title has changed, so that lists show it at once; or a replay, steering or one of several turns is
     recorded."""
@@ -182,7 +182,7 @@ class AmendList(Struct, frozen=True):
     cwd: str | None = None
     """Only sessions of this directory join."""
     supports_directories: bool = False
-    is_of_agent_index: bool = False
+    is_of_jetbrains_index: bool = False
     """The line is of the agent's index: the agent has archived sessions itself, and its rows say which."""
     rows_member: str = "result"
     """The line's member that has the sessions."""
@@ -366,7 +366,7 @@ TranscriptEffect = (
     | RecordGap
     | RecordNote
     | EndTurn
-    | IndexSession
+    | SaveAndIndex
     | ForgetSession
 )
 RelayEffect = (

@@ -49,7 +49,7 @@ class Negotiation:
         services.served_by_agent, services.supports_directories = offer.served_by_agent, offer.supports_directories
         self._negotiated.accepted_content = offer.accepted_content
         services.is_ready = services.fills_titles = False
-        services.agent_index_capabilities = frozenset()
+        services.jetbrains_index_capabilities = frozenset()
         self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
@@ -71,7 +71,7 @@ class Negotiation:
             effects += self._unnamed_agent_entries.handle_identification(IdentifyAgent(offer.name, offer.agent_version))
         line, services.served_here = capabilities.add_capabilities(line, offer, self._settings)
         services.is_ready = services.may_serve and offer.supports_sessions
-        services.agent_index_capabilities = jetbrains_index.find_index_capabilities(
+        services.jetbrains_index_capabilities = jetbrains_index.find_index_capabilities(
             self._initialize_params, message.result
         )
         self._negotiated.sends_title_with_past = capabilities.LIST in services.served_here

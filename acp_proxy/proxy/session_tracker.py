@@ -15,9 +15,9 @@ from acp_proxy.proxy.effects import (
     BeginTurn,
     EndTurn,
     ForgetSession,
-    IndexSession,
     RecordMessage,
     RecordNote,
+    SaveAndIndex,
     TranscriptEffect,
 )
 from acp_proxy.proxy.tracked_sessions import TrackedSession, TrackedSessions
@@ -174,7 +174,7 @@ class SessionTracker:
         effects.append(RecordMessage(session_id, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
             self.track_title(session_id, update)
-            effects.append(IndexSession(session_id))
+            effects.append(SaveAndIndex(session_id))
         return effects
 
     def track_prompt(
@@ -198,7 +198,7 @@ class SessionTracker:
         if not self.is_recording or self.sessions.is_deleted(session_id):
             return []
         effects = [*self._begin(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
-        return effects if self.sessions.is_in_turn(session_id) else [*effects, IndexSession(session_id)]
+        return effects if self.sessions.is_in_turn(session_id) else [*effects, SaveAndIndex(session_id)]
 
     def track_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The effects of the agent's answer to a prompt, which ends the turn."""
@@ -286,7 +286,7 @@ class SessionTracker:
         if session.is_deleted:
             return []
         # Another prompt may have waited in the agent's queue.
-        end = IndexSession(session_id) if session.prompts else EndTurn(session_id)
+        end = SaveAndIndex(session_id) if session.prompts else EndTurn(session_id)
         return [*notes, *last_entries, end]
 
     def handle_agent_end(self) -> list[TranscriptEffect]:

@@ -10,7 +10,7 @@ from acp_proxy.proxy.effects import (
     Effect,
     EndTurn,
     ForgetSession,
-    IndexSession,
+    SaveAndIndex,
     TranscriptEffectBase,
 )
 
@@ -56,7 +56,7 @@ class UncopiedSessions:
             case BeginTranscript():
                 # The other agent's transcript becomes the beginning of the copy, as a parent's that of a fork.
                 self._held_effects[session_id] = [replace(effect, parent_id=session_id)]
-            case EndTurn() | IndexSession() | ForgetSession():
+            case EndTurn() | SaveAndIndex() | ForgetSession():
                 pass
             case TranscriptEffectBase() if len(held_effects) < UNCOPIED_LIMIT:
                 held_effects.append(effect)

@@ -8,11 +8,11 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     ForgetSession,
     IdentifyAgent,
-    IndexSession,
     RecordGap,
     RecordMessage,
     RecordNote,
     RecordUnparsedUpdates,
+    SaveAndIndex,
     SetProtocolVersion,
     TranscriptEffect,
     TranscriptEffectBase,
@@ -86,7 +86,7 @@ def _measure(effect: TranscriptEffect) -> int:
             | BeginTranscript()
             | BeginTurn()
             | EndTurn()
-            | IndexSession()
+            | SaveAndIndex()
             | ForgetSession()
             | RecordGap()
         ):

@@ -26,11 +26,11 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     ForgetSession,
     IdentifyAgent,
-    IndexSession,
     RecordGap,
     RecordMessage,
     RecordNote,
     RecordUnparsedUpdates,
+    SaveAndIndex,
     SetProtocolVersion,
     TranscriptEffect,
 )
@@ -68,7 +68,7 @@ _OtherEffect = (
     | BeginTranscript
     | BeginTurn
     | EndTurn
-    | IndexSession
+    | SaveAndIndex
     | RecordGap
     | ForgetSession
 )
@@ -114,7 +114,7 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._other_agents = other_agents
         self._heartbeat = Heartbeat()
-        states_by_id: dict[str, SessionFileState] = {}  # ``RecordedSessions`` changes it, ``TranscriptFiles`` reads it
+        states_by_id: dict[str, SessionFileState] = {}  # ``RecordedSessions`` adds and removes them
         self._files = TranscriptFiles(
             states_by_id,
             store,
@@ -406,7 +406,7 @@ class Recorder:
             case EndTurn():
                 self._recorded_sessions.end_turn(effect.session_id)
                 self._changed.append(effect.session_id)
-            case IndexSession():
+            case SaveAndIndex():
                 self._changed.append(effect.session_id)
             case RecordGap():
                 # Of a session that was closed since, or never recorded, only the warning says it. What the writer
@@ -468,7 +468,7 @@ def _measure(effect: TranscriptEffect) -> int:
 
 
 def _replace_entries_with_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
-    """Without entries and ``IndexSession``; in their place, where each session's entries begin to be missing."""
+    """Without entries and ``SaveAndIndex``; in their place, where each session's entries begin to be missing."""
     kept_effects: deque[TimedEffect] = deque()
     with_gap: set[str] = set()
     for seconds, effect in effects:

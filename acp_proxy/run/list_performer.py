@@ -94,8 +94,8 @@ class ListPerformer:
                 if state.aliases
                 else {}
             )
-            if effect.client_request is None and effect.is_of_agent_index:
-                return [Forward(Peer.CLIENT, self._amend_agent_index(effect, state, aliases))]
+            if effect.client_request is None and effect.is_of_jetbrains_index:
+                return [Forward(Peer.CLIENT, self._amend_jetbrains_index(effect, state, aliases))]
             rows = self._find_rows_to_join(effect, frozenset(aliases.values()))
             listed_elsewhere = aliases.keys() | {row.session_id for row in rows}
             rows = rows if effect.adds_our_rows else []
@@ -112,21 +112,21 @@ class ListPerformer:
                 generated_titles,
                 archived if effect.archive_filter is not None else None,
                 only_archived=effect.archive_filter == list_lines.ONLY,
-                is_of_agent_index=effect.is_of_agent_index,
+                is_of_jetbrains_index=effect.is_of_jetbrains_index,
             )
             line = insert_rows(
                 list_lines.amend_rows(agents_line, changes, list_member=effect.rows_member),
                 rows,
                 supports_directories=effect.supports_directories,
-                says_archived=effect.archive_filter is not None and not effect.is_of_agent_index,
-                is_of_agent_index=effect.is_of_agent_index,
+                says_archived=effect.archive_filter is not None and not effect.is_of_jetbrains_index,
+                is_of_jetbrains_index=effect.is_of_jetbrains_index,
             )
             cursor = list_lines.find_cursor_if_emptied(agents_line, line) if effect.client_request is not None else None
             return PageEmptied(effect, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, agents_line)]
 
-    def _amend_agent_index(self, effect: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
+    def _amend_jetbrains_index(self, effect: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
         agents_line, list_member = effect.line, effect.rows_member
@@ -148,7 +148,7 @@ class ListPerformer:
             _make_title_lookup(state, effect.retitled_ids),
             self._find_generated_titles(untitled) | users_titles,
             state.archived_here,
-            is_of_agent_index=True,
+            is_of_jetbrains_index=True,
             our_ids_by_agent_id=aliases,
             find_client_id=index.choose_client_id if aliases else None,
         )
@@ -158,7 +158,7 @@ class ListPerformer:
         rows = [
             replace(row, session_id=index.choose_client_id(row.session_id)) for row in self._find_rows(effect, missing)
         ]
-        return insert_rows(line, rows, supports_directories=effect.supports_directories, is_of_agent_index=True)
+        return insert_rows(line, rows, supports_directories=effect.supports_directories, is_of_jetbrains_index=True)
 
     def amend_titles(self, updates: AmendTitles) -> bytes:
         """Updates from the agent, with the user's titles."""

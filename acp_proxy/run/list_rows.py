@@ -38,10 +38,14 @@ def encode_page(
 
 
 def make_session_info(
-    row: "ListedSession", *, supports_directories: bool, says_archived: bool = False, is_of_agent_index: bool = False
+    row: "ListedSession",
+    *,
+    supports_directories: bool,
+    says_archived: bool = False,
+    is_of_jetbrains_index: bool = False,
 ) -> dict[str, object]:
     """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members. ``says_archived``: it
-    says whether the session is archived; ``is_of_agent_index``: so does ``INDEX_ARCHIVED_PATH``."""
+    says whether the session is archived; ``is_of_jetbrains_index``: so does ``INDEX_ARCHIVED_PATH``."""
     info: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd}
     if supports_directories and row.directories:
         info["additionalDirectories"] = row.directories
@@ -52,7 +56,9 @@ def make_session_info(
         info["archived"] = row.is_archived
     own_meta = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
     meta = {"messageCount": row.prompt_count + row.reply_count, "hasErrors": row.has_failed} | own_meta | row.meta
-    info["_meta"] = with_value_at_path(meta, INDEX_ARCHIVED_PATH[1:], row.is_archived) if is_of_agent_index else meta
+    if is_of_jetbrains_index:
+        meta = with_value_at_path(meta, INDEX_ARCHIVED_PATH[1:], row.is_archived)
+    info["_meta"] = meta
     return info
 
 
@@ -62,7 +68,7 @@ def insert_rows(
     *,
     supports_directories: bool,
     says_archived: bool = False,
-    is_of_agent_index: bool = False,
+    is_of_jetbrains_index: bool = False,
 ) -> bytes:
     """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
 
@@ -74,7 +80,7 @@ def insert_rows(
             row,
             supports_directories=supports_directories,
             says_archived=says_archived,
-            is_of_agent_index=is_of_agent_index,
+            is_of_jetbrains_index=is_of_jetbrains_index,
         )
         return jsonrpc.dump(info).decode()
 

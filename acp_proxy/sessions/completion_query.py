@@ -15,6 +15,7 @@ from msgspec import Struct
 from acp_proxy.protocol import jsonrpc, proxy_ids
 from acp_proxy.sessions.find_sessions import NUMBER_SQL
 from acp_proxy.sessions.soft_deleted import DeletedSession, list_deleted
+from acp_proxy.store.databases import make_database_uri
 from acp_proxy.store.index_file import SCHEMA
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_access, file_names
@@ -62,7 +63,7 @@ class CompletionQuery:
                 return []
             immutable = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
             # If nobody has it open, this creates no side files.
-            uri = file_access.make_database_uri(path, f"mode=ro{immutable}")
+            uri = make_database_uri(path, f"mode=ro{immutable}")
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []

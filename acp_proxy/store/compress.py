@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.layout import Layout, remove_file
+from acp_proxy.store.layout import Layout, lock_folder, remove_file
 from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.compressed import CompressedTranscript, compress_chunks, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import GapReason, NoteType
@@ -88,7 +88,7 @@ def compress(layout: Layout, agent_folder: str, name: str, options: CompressionO
                     len(data) for data in compress_chunks(_read_chunks(fd, status.st_size, options), status.st_size)
                 )
                 return CompressionResult(agent_folder, name, status.st_size, compressed_size)
-            stack.enter_context(file_access.lock_folder(path.parent))
+            stack.enter_context(lock_folder(path.parent))
             if not _is_free(path):
                 return None
             return _compress(layout, agent_folder, name, fd, options)
@@ -228,7 +228,7 @@ def remove_leftovers(layout: Layout) -> None:
 def _remove_leftovers_of(layout: Layout, agent_folder: str) -> None:
     for folder in (layout.transcripts / agent_folder, layout.deleted / agent_folder):
         if any(_list_leftovers(folder)):
-            with file_access.lock_folder(folder), layout.get_journal(agent_folder).lock():
+            with lock_folder(folder), layout.get_journal(agent_folder).lock():
                 for path in _list_leftovers(folder):
                     path.unlink(missing_ok=True)
 

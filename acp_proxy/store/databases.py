@@ -1,7 +1,9 @@
-"""Removes SQLite databases. Windows removes no file that a process has open, so such a database is emptied."""
+"""The files of SQLite databases: checks, names and removes them. Windows removes no file that a process has open, so
+such a database is emptied."""
 
 import errno
 import os
+import stat
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +12,32 @@ _FILE_SUFFIXES = ("", "-wal", "-shm")
 _BUSY_SECONDS = 5.0
 _MAGIC, _USER_VERSION, _HEADER_BYTES = b"SQLite format 3\0", slice(60, 64), 100
 """How a database's file begins; where its header has ``user_version``, which ours set; and how long the header is."""
+
+
+def check_database(path: Path) -> None:
+    """Check that a file is a regular file that can be read and written, without opening it. Raises OSError.
+
+    A file that has just been removed raises FileNotFoundError. Opening and closing it would drop the locks that SQLite
+    holds on it in this process; another process could then remove SQLite's log while this one writes.
+    """
+    mode = os.lstat(path).st_mode
+    number = 0
+    if stat.S_ISLNK(mode):
+        number = errno.ELOOP
+    elif not stat.S_ISREG(mode):
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    elif not os.access(path, os.R_OK | os.W_OK):
+        os.lstat(path)  # access says the same of a file that another process has just removed
+        number = errno.EACCES
+    if number:
+        raise OSError(number, os.strerror(number), str(path))
+
+
+def make_database_uri(path: Path, options: str) -> str:
+    """The URI that opens an SQLite database with options such as ``mode=ro``."""
+    from urllib.parse import quote  # most processes of ``run`` open none
+
+    return f"file:{quote(os.fsencode(os.path.abspath(path)), safe='')}?{options}"
 
 
 def remove_database(path: Path) -> None:

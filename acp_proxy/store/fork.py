@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.store import layout as store_layout
-from acp_proxy.store.layout import Layout
+from acp_proxy.store.layout import Layout, lock_folder
 from acp_proxy.store.old_forks import complete_old_fork
 from acp_proxy.transcript import file_access, file_format, file_names
 from acp_proxy.transcript.drop_rewound import find_fork_end
@@ -53,7 +53,7 @@ def create(
             # Nobody masks a secret in the parent while it is copied, or removes the unfinished copy. In order, as
             # two agents' sessions may be copied to each other at the same time.
             for folder in sorted({source_path.parent, path.parent}):
-                stack.enter_context(file_access.lock_folder(folder, wait=True))
+                stack.enter_context(lock_folder(folder, wait=True))
             source = stack.enter_context(closing(TranscriptReader(source_path)))
         except (FileNotFoundError, NewerFormat):
             return False

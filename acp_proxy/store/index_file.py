@@ -20,7 +20,8 @@ from msgspec import Struct, convert, to_builtins
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.protocol import jsonrpc, proxy_ids
 from acp_proxy.store import same_directory
-from acp_proxy.transcript import file_access, file_names
+from acp_proxy.store.databases import make_database_uri
+from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import GitHead, Header
 from acp_proxy.transcript.file_names import digest
 from acp_proxy.transcript.reader import AlikeLines, TranscriptReader
@@ -385,7 +386,7 @@ class Index:
 
         with (
             suppress(sqlite3.Error),
-            closing(sqlite3.connect(file_access.make_database_uri(path, "mode=ro"), uri=True, timeout=0)) as source,
+            closing(sqlite3.connect(make_database_uri(path, "mode=ro"), uri=True, timeout=0)) as source,
         ):
             if source.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
                 source.backup(self._database, progress=check)

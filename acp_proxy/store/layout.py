@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
@@ -29,12 +30,13 @@ from acp_proxy.transcript.file_names import (
 )
 
 FORMAT = 1
-JOURNAL = file_access.JOURNAL_FILE.removesuffix(SUFFIX)
+JOURNAL_FILE = "state.jsonl"
+JOURNAL = JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _REMOVAL_SEPARATOR = "."
+"""Follows the transcript's name in a mark that is being removed; a random suffix follows."""
 _NOT_UTF8 = re.compile("[\ud800-\udfff]")
 """What bytes that are not UTF-8 become in names."""
-"""Follows the transcript's name in a mark that is being removed; a random suffix follows."""
 SEARCH_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls|\.parts)?\.sqlite3")
 """A search table, or with the group one of tool calls. Versions that do not know the latter remove it like the former:
 all that begins with a transcript's digit."""
@@ -523,3 +525,21 @@ def number_name(name: str) -> str:
     """The name to try if this one is taken: with a number after it, or the next one."""
     beginning, aside, number = name.rpartition(ASIDE)
     return f"{beginning}{ASIDE}{int(number) + 1}" if aside else f"{name}{ASIDE}1"
+
+
+@contextmanager
+def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the exclusive lock on an agent's folder. Raises OSError (BlockingIOError: it is held, and not ``wait``)."""
+    if sys.platform == "win32":  # folders have no locks there
+        from acp_proxy.transcript import windows_files
+
+        fd = file_access.open_private(folder / JOURNAL_FILE, os.O_RDWR | os.O_CREAT)
+        take_lock = partial(windows_files.lock, fd, shared=False, lock_byte=windows_files.FOLDER)
+    else:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        take_lock = partial(file_access.lock, fd)
+    try:
+        take_lock(wait=wait)
+        yield
+    finally:
+        file_access.close(fd)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.store import layout as store_layout
-from acp_proxy.store.layout import Layout
+from acp_proxy.store.layout import Layout, lock_folder
 from acp_proxy.transcript import file_access, file_format, file_names
 from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import fork_path
@@ -56,7 +56,7 @@ def complete_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: boo
         if missing is not None and (missing.agent_folder, missing.parent_name) != (agent_folder, name):
             # The parent may be an unfinished fork, too.
             complete_old_fork(layout, missing.agent_folder, missing.parent_name, wait=wait)
-        with file_access.lock_folder(path.parent, wait=wait):
+        with lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))
             if is_done or not _complete_copy(layout, agent_folder, path):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp
 from acp_proxy.store import open_session
-from acp_proxy.store.layout import Layout
+from acp_proxy.store.layout import Layout, lock_folder
 from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.compressed import write_chunks
@@ -52,7 +52,7 @@ def append_turns(
     """
     path = layout.transcript_path(agent_folder, name)
     # Nobody compresses it meanwhile, or overwrites bytes in it.
-    with file_access.lock_folder(path.parent, wait=wait):
+    with lock_folder(path.parent, wait=wait):
         open_session.ensure_plain(layout, agent_folder, path)
         with layout.get_journal(agent_folder).lock():  # nobody deletes it, and gives its name to another
             with lock_if_unused(path) as is_unused:

@@ -37,6 +37,7 @@ from typing import TypeVar
 
 from acp_proxy.errors import NewerFormat, Unreadable, errno_name
 from acp_proxy.store import delete, old_forks
+from acp_proxy.store.databases import check_database
 from acp_proxy.store.folder_changes import find_changes, list_newest_first
 from acp_proxy.store.index_file import Index
 from acp_proxy.store.journal import JournalState
@@ -346,7 +347,7 @@ class StoreIndex:
         with self._layout.lock_index(shared=True):
             with suppress(FileExistsError):  # SQLite gives its side files the same mode
                 file_access.close(file_access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-            file_access.check_database(path)
+            check_database(path)
             self._inode = os.stat(path).st_ino
             self._index = Index(path)
         return self._index

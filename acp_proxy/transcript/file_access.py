@@ -7,9 +7,8 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
@@ -22,7 +21,6 @@ _PARTS_LIMIT = 1000
 """POSIX systems take at least 1,024 at once; lines of several processes do not mix only if there is one call."""
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _NO_SYNC = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EROFS})
-JOURNAL_FILE = "state.jsonl"
 """An agent's journal, in the agent's folder; on Windows, it carries the folder's lock too."""
 PRIVATE_UMASK = 0o077
 """The umask for a process that writes to a store: new files get exactly the modes above."""
@@ -156,32 +154,6 @@ def open_private(path: Path | str, flags: int) -> int:
     return fd
 
 
-def check_database(path: Path) -> None:
-    """Check that a file is a regular file that can be read and written, without opening it. Raises OSError.
-
-    A file that has just been removed raises FileNotFoundError. Opening and closing it would drop the locks that SQLite
-    holds on it in this process; another process could then remove SQLite's log while this one writes.
-    """
-    mode = os.lstat(path).st_mode
-    number = 0
-    if stat.S_ISLNK(mode):
-        number = errno.ELOOP
-    elif not stat.S_ISREG(mode):
-        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-    elif not os.access(path, os.R_OK | os.W_OK):
-        os.lstat(path)  # access says the same of a file that another process has just removed
-        number = errno.EACCES
-    if number:
-        raise OSError(number, os.strerror(number), str(path))
-
-
-def make_database_uri(path: Path, options: str) -> str:
-    """The URI that opens an SQLite database with options such as ``mode=ro``."""
-    from urllib.parse import quote  # most processes of ``run`` open none
-
-    return f"file:{quote(os.fsencode(os.path.abspath(path)), safe='')}?{options}"
-
-
 def read_at(fd: int, size: int, offset: int) -> bytes:
     """Up to ``size`` bytes at an offset. Not for descriptors shared between threads: Windows moves their position."""
     if hasattr(os, "pread"):  # not on Windows
@@ -268,24 +240,6 @@ def close(fd: int) -> None:
 def touch(path: Path | str) -> None:
     """Create an empty file if it is missing. Raises OSError."""
     close(open_private(path, os.O_WRONLY | os.O_CREAT))
-
-
-@contextmanager
-def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the exclusive lock on an agent's folder. Raises OSError (BlockingIOError: it is held, and not ``wait``)."""
-    if sys.platform == "win32":  # folders have no locks there
-        from acp_proxy.transcript import windows_files
-
-        fd = open_private(folder / JOURNAL_FILE, os.O_RDWR | os.O_CREAT)
-        take_lock = partial(windows_files.lock, fd, shared=False, lock_byte=windows_files.FOLDER)
-    else:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        take_lock = partial(lock, fd)
-    try:
-        take_lock(wait=wait)
-        yield
-    finally:
-        close(fd)
 
 
 class TooLarge(OSError):

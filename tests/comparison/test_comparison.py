@@ -35,6 +35,7 @@ from tests.comparison.short_forms import (
 )
 from tests.strategies import values
 
+HAS_MORE, IS_WORSE, HAS_ALL = Rule.REPLAY_HAS_MORE, Rule.REPLAY_IS_WORSE, Rule.REPLAY_HAS_ALL
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE = TALK[:2]
 GREETING = agent("Welcome back! There is a new release.")
@@ -98,7 +99,7 @@ def test_text_is_known_if_it_is_cut_within_a_character_as_javascript_may_do(
     past = transcript("> mend it", *recorded)
     comparison = compare_replay(past, "> mend it", *said)
     assert (tail(comparison), list_new(comparison)) == ([], [])
-    assert choose_past(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is HAS_ALL
 
 
 def test_a_message_can_be_divided_within_a_character() -> None:
@@ -123,7 +124,7 @@ def test_text_after_a_known_message_without_an_id_is_compared_separately() -> No
     for pieces in (TALK[3:], ["You are ", "welcome, any time."]):
         comparison = compare_replay(transcript(*TALK), *TALK[:3], *pieces, GREETING)
         assert tail(comparison) == [GREETING]
-        assert choose_past(comparison).rule is Rule.SAME
+        assert choose_past(comparison).rule is HAS_ALL
 
 
 def test_an_answer_may_end_after_the_prompt_that_was_queued_during_it() -> None:
@@ -140,7 +141,7 @@ def test_an_answer_may_end_after_the_prompt_that_was_queued_during_it() -> None:
         builder.add(entry)
     comparison = compare_replay(builder.finish(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
     assert (comparison.has_repetition, comparison.has_new_before_tail, tail(comparison)) == (False, False, [])
-    assert choose_past(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is HAS_ALL
 
 
 def test_a_part_of_a_message_covers_that_part() -> None:
@@ -243,10 +244,10 @@ def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     for update in (call("1", "look"), IMAGE):
         said: list[str | Update] = ["> a", update, "> b", update]
         assert compare_replay(transcript(*said), *said).place.call_cursor.known_indexes == {0, 1}
-        assert choose_past(compare_replay(transcript(*said), *said)).rule is Rule.SAME
-        assert choose_past(compare_replay(transcript(*said), *said[:3])).rule is Rule.LESS
+        assert choose_past(compare_replay(transcript(*said), *said)).rule is HAS_ALL
+        assert choose_past(compare_replay(transcript(*said), *said[:3])).rule is IS_WORSE
     said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
-    assert choose_past(compare_replay(transcript(*said), *said)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*said), *said)).rule is HAS_ALL
 
 
 @pytest.mark.parametrize(
@@ -330,8 +331,8 @@ def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
     comparison = compare_replay(past, "> a", call("1", "look", "in_progress"), end, "Done with it.")
     assert tail(comparison) == [end, agent("Done with it.")]
     assert list_new(comparison) == tail(comparison)
-    assert choose_past(comparison).rule is Rule.SAME
-    assert choose_past(compare_replay(past, call("1", "look"))).rule is Rule.LESS
+    assert choose_past(comparison).rule is HAS_ALL
+    assert choose_past(compare_replay(past, call("1", "look"))).rule is IS_WORSE
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -407,7 +408,7 @@ def test_a_warning_that_comes_with_every_load_ends_no_tail() -> None:
 def test_an_unanswered_user_message_is_shown_and_recorded_if_nothing_else_is_replayed(past: list[str]) -> None:
     comparison = compare_replay(transcript(*past), "> Thank you!")
     assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
-    assert choose_past(comparison).rule is Rule.LESS
+    assert choose_past(comparison).rule is IS_WORSE
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["one by one", "in one run"])
@@ -418,7 +419,7 @@ def test_a_queued_prompt_is_known_before_and_after_words_into_the_turn(order: li
         builder.add(entry)
     past = builder.finish()
     said: list[str | Update] = [user(each, messageId=each) if whole else user(each) for each in order]
-    assert choose_past(compare_replay(past, *said)).rule is Rule.SAME
+    assert choose_past(compare_replay(past, *said)).rule is HAS_ALL
     assert tail_lines(compare_replay(past, *said)) == []
     again = compare_replay(past, *said, "> ask 6", "Done again.")
     assert list_new(again) == [user("ask 6"), agent("Done again.")]
@@ -493,7 +494,7 @@ def test_a_turn_made_elsewhere_may_follow_an_answer_in_other_words() -> None:
     elsewhere: list[str | Update] = ["> and commit it", "It is committed."]
     comparison = compare_replay(transcript(*TALK), *TALK[:3], "In other words.", *elsewhere)
     assert updates(comparison.split_tail()[0]) == list_new(comparison) == list(map(expand, elsewhere))
-    assert choose_past(comparison).rule is Rule.MORE
+    assert choose_past(comparison).rule is HAS_MORE
     assert tail(compare_replay(transcript(*TALK), "> mend it", "In other words.", *elsewhere)) == [
         user("and commit it")
     ]
@@ -585,14 +586,14 @@ def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letter
     comparison = compare_replay(past, "> a", *pieces)
     longest = len(past.agent_letters) + len(piece) + 1
     assert spent(comparison) <= letter_search._BUDGET + longest
-    assert choose_past(comparison).rule in (Rule.SAME, Rule.MORE, Rule.TOO_COSTLY)
+    assert choose_past(comparison).rule in (HAS_ALL, HAS_MORE, Rule.TOO_COSTLY)
 
 
 def test_repetitive_chunks_in_order_are_found_without_searching() -> None:
     past = transcript("> a", *["ab "] * REPETITIVE)
     comparison = compare_replay(past, "> a", *["ab "] * REPETITIVE)
     assert spent(comparison) == 0
-    assert choose_past(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is HAS_ALL
 
 
 def test_thoughts_have_a_search_limit_of_their_own() -> None:
@@ -602,7 +603,7 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
     left = comparison.place.search._thought_budget
     assert letter_search._BUDGET - left <= letter_search._BUDGET + len(past.thought_letters) + 2
     assert spent(comparison) == 0
-    assert choose_past(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is HAS_ALL
 
 
 def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -641,15 +642,15 @@ def test_a_transcript_equals_its_own_replay(said: list[str | Update], answered: 
     updates = [expand(each) | {"messageId": str(number)} for number, each in enumerate(said)]
     comparison = compare_replay(transcript(*said, answered=answered), *updates)
     assert (tail(comparison), comparison.has_new_before_tail) == ([], False)
-    assert choose_past(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is HAS_ALL
     assert list_new(comparison) == []
 
 
 def test_two_short_user_messages_in_one_are_known_if_nothing_is_between_them() -> None:
-    assert choose_past(compare_replay(transcript("> go", "> on", "Done."), "> go on", "Done.")).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript("> go", "> on", "Done."), "> go on", "Done.")).rule is HAS_ALL
     assert (
         choose_past(compare_replay(transcript("> go", "Gone.", "> on", "Done."), "> go on", "Gone.", "Done.")).rule
-        is Rule.LESS
+        is IS_WORSE
     )
 
 
@@ -706,7 +707,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_new(said: list[str | Update], rest: 
         transcript(*CUT, answered=False), *([] if late else replay), late=replay if late else []
     )
     assert list_new(comparison, turn_may_run_elsewhere=False) == list(map(expand, rest))
-    assert choose_past(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is HAS_ALL
     assert (
         list_new(compare_replay(transcript(*CUT, *rest, answered=False), *replay), turn_may_run_elsewhere=False) == []
     )
@@ -732,14 +733,14 @@ def test_the_answer_to_the_last_prompt_is_new_if_the_replay_leaves_out_all_user_
 def test_a_replayed_call_that_did_not_end_in_its_turn_explains_no_gap(later: list[str]) -> None:
     open_call: list[str | Update] = ["> look", "~ hm", call("1", "look", "in_progress")]
     comparison = compare_replay(transcript(*open_call, *later), "> look", call("1", "look"), *later)
-    assert choose_past(comparison).rule is Rule.LESS  # without the thought
+    assert choose_past(comparison).rule is IS_WORSE  # without the thought
     comparison = compare_replay(transcript(*open_call, *later), *open_call[:2], call("other", "look"), *later)
-    assert choose_past(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is HAS_ALL
 
 
 def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:
     comparison = compare_replay(transcript("> a", call("1", "look"), answered=False), "> a", "Done.")
-    assert (choose_past(comparison).rule, tail(comparison)) == (Rule.LESS, [agent("Done.")])
+    assert (choose_past(comparison).rule, tail(comparison)) == (IS_WORSE, [agent("Done.")])
     assert list_new(comparison, turn_may_run_elsewhere=False) == [agent("Done.")]
 
 
@@ -825,7 +826,7 @@ IN_ONE_MESSAGE = ("ans", "wer", "-1", "ans", "wer", "-2", "ans", "wer", "-3")
 
 def test_known_words_on_both_sides_of_unknown_ones_are_known_in_a_replay_without_users() -> None:
     comparison = compare_replay(PAST, *IN_ONE_MESSAGE)
-    assert choose_past(comparison).rule is Rule.MORE
+    assert choose_past(comparison).rule is HAS_MORE
     assert list_new(comparison) == []
 
 

@@ -134,7 +134,7 @@ def test_a_message_that_the_transcript_has_is_never_context() -> None:
 
 
 def test_context_counts_for_no_message_of_the_user() -> None:
-    assert choose_past(compare_replay(transcript(*TALK), SESSION, *TALK[1:])).rule.name == "LESS"
+    assert choose_past(compare_replay(transcript(*TALK), SESSION, *TALK[1:])).rule.name == "REPLAY_IS_WORSE"
 
 
 def test_context_begins_no_transcript() -> None:
@@ -179,7 +179,8 @@ def test_what_comes_before_another_replay_is_no_context(
 def test_a_message_that_has_the_first_prompt_as_a_chunk_begins_no_replay() -> None:
     past = [*PAST, "> please mend it", "It is mended once more."]
     assert (
-        choose_past(compare_replay(transcript(*past), *past[:4], "> please ", "> mend it", past[5])).rule.name == "SAME"
+        choose_past(compare_replay(transcript(*past), *past[:4], "> please ", "> mend it", past[5])).rule.name
+        == "REPLAY_HAS_ALL"
     )
 
 
@@ -200,7 +201,7 @@ def test_chunks_with_the_same_id_are_one_message_whatever_they_say() -> None:
     elsewhere = [user(text, messageId="m") for text in ("please", SESSION[2:], "mend it", "go on")]
     answer = expand("As you like, all of it.")
     assert list_new(compare_replay(transcript(*PAST), *PAST, *elsewhere, answer)) == [*elsewhere, answer]
-    assert choose_past(compare_replay(transcript(*past), *PAST, *elsewhere[:2])).rule.name == "SAME"
+    assert choose_past(compare_replay(transcript(*past), *PAST, *elsewhere[:2])).rule.name == "REPLAY_HAS_ALL"
 
 
 def test_context_between_the_end_of_one_replay_and_the_beginning_of_another_hides_no_beginning() -> None:
@@ -237,4 +238,4 @@ def test_what_an_agent_tells_itself_in_a_turn_is_no_context_by_its_words() -> No
 
 def test_context_that_the_user_has_pasted_is_the_users() -> None:
     past = [*PAST[:2], SESSION, "That is gemini's context.", *PAST[2:]]
-    assert choose_past(compare_replay(transcript(*past), *past)).rule.name == "SAME"
+    assert choose_past(compare_replay(transcript(*past), *past)).rule.name == "REPLAY_HAS_ALL"

@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, apply_rule, list_reasons
+from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, list_reasons
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, ReplayForm, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry
@@ -31,6 +31,7 @@ from tests.comparison.short_forms import (
     user,
 )
 
+HAS_MORE, IS_WORSE, HAS_ALL = Rule.REPLAY_HAS_MORE, Rule.REPLAY_IS_WORSE, Rule.REPLAY_HAS_ALL
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE, TWO = TALK[:2], TALK[2:]
 GREETING = agent("Welcome back! There is a new release.")
@@ -40,9 +41,9 @@ COMPACTED = {"sessionUpdate": "compaction_update", "status": "completed"}
 AGENT, TRANSCRIPT, NOTHING = WhosePast
 
 PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]] = {
-    "a load that replays nothing that is missing": (TALK, {}, Decision(AGENT, Rule.SAME)),
-    "a load that lacks a turn": (ONE, {}, Decision(TRANSCRIPT, Rule.LESS)),
-    "a load that has more": ([*TALK, COMPACTED], {}, Decision(AGENT, Rule.MORE)),
+    "a load that replays nothing that is missing": (TALK, {}, Decision(AGENT, HAS_ALL)),
+    "a load that lacks a turn": (ONE, {}, Decision(TRANSCRIPT, IS_WORSE)),
+    "a load that has more": ([*TALK, COMPACTED], {}, Decision(AGENT, HAS_MORE)),
     "a load after a command took a turn back": (ONE, {"past": [*TALK, "> /undo"]}, Decision(AGENT, Rule.TAKEN_BACK)),
     "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.TOO_COSTLY)),
     "a load whose transcript cannot be read": (None, {"comparison_failed": True}, Decision(AGENT, Rule.UNREADABLE)),
@@ -76,7 +77,7 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
 @pytest.mark.parametrize("path", WITHOUT_COMPARISON)
 def test_a_rule_that_needs_no_comparison_decides_alone(path: str) -> None:
     rule, shows_past, whose_past = WITHOUT_COMPARISON[path]
-    assert apply_rule(rule, shows_past=shows_past) == Decision(whose_past, rule)
+    assert rule.decide(shows_past=shows_past) == Decision(whose_past, rule)
 
 
 def test_every_rule_decides_on_some_path() -> None:
@@ -94,18 +95,18 @@ BOTH = [*FIRST, *SECOND]
 ELSEWHERE: list[str | Update] = ["> elsewhere", "Done there."]
 
 REPLAYS: dict[str, tuple[Sequence[str | Update], Rule]] = {
-    "everything": (BOTH, Rule.SAME),
+    "everything": (BOTH, HAS_ALL),
     "one message per turn": (
         [*FIRST[:2], FIRST[3], "I have mended it. All is well.", SECOND[0], SECOND[3], *SECOND[2:3], *SECOND[4:]],
-        Rule.SAME,
+        HAS_ALL,
     ),
-    "without the user's words": ([said for said in BOTH if not str(said).startswith("> ")], Rule.LESS),
-    "without the tool calls": ([said for said in BOTH if isinstance(said, str)], Rule.LESS),
-    "without one call": ([said for said in BOTH if said != FIRST[3]], Rule.LESS),
-    "without the thoughts": ([said for said in BOTH if said != "~ I think so."], Rule.LESS),
-    "the last message alone": (BOTH[-1:], Rule.LESS),
-    "the last turn alone": (SECOND, Rule.LESS),
-    "nothing": ([], Rule.LESS),
+    "without the user's words": ([said for said in BOTH if not str(said).startswith("> ")], IS_WORSE),
+    "without the tool calls": ([said for said in BOTH if isinstance(said, str)], IS_WORSE),
+    "without one call": ([said for said in BOTH if said != FIRST[3]], IS_WORSE),
+    "without the thoughts": ([said for said in BOTH if said != "~ I think so."], IS_WORSE),
+    "the last message alone": (BOTH[-1:], IS_WORSE),
+    "the last turn alone": (SECOND, IS_WORSE),
+    "nothing": ([], IS_WORSE),
     "other chunks and white space, and no calls": (
         [
             user("mend"),
@@ -115,18 +116,18 @@ REPLAYS: dict[str, tuple[Sequence[str | Update], Rule]] = {
             agent("mended it. All "),
             agent("is\twell."),
         ],
-        Rule.LESS,
+        IS_WORSE,
     ),
     "other ids of calls, and only the first turn": (
         ["> mend it", call("another-id", "Mend number 1"), "I have mended it."],
-        Rule.LESS,
+        IS_WORSE,
     ),
-    "a turn made elsewhere": ([*BOTH, *ELSEWHERE], Rule.SAME),
+    "a turn made elsewhere": ([*BOTH, *ELSEWHERE], HAS_ALL),
     "a turn made elsewhere instead of ours": ([*FIRST, *ELSEWHERE], Rule.TAKEN_BACK),
     "a turn made elsewhere instead of both": (ELSEWHERE, Rule.TAKEN_BACK),
-    "a turn made elsewhere, and not our first": ([*SECOND, *ELSEWHERE], Rule.LESS),
-    "an unknown call": ([*FIRST, call("call-3", "Mend number 3"), *SECOND], Rule.MORE),
-    "unknown text": ([*FIRST[:-1], "Said otherwise.", *SECOND], Rule.MORE),
+    "a turn made elsewhere, and not our first": ([*SECOND, *ELSEWHERE], IS_WORSE),
+    "an unknown call": ([*FIRST, call("call-3", "Mend number 3"), *SECOND], HAS_MORE),
+    "unknown text": ([*FIRST[:-1], "Said otherwise.", *SECOND], HAS_MORE),
 }
 """By what the agent replays of two turns with words, thoughts and a call: the rule."""
 
@@ -143,20 +144,20 @@ def test_the_numbers_in_transcripts_never_change() -> None:
         "TOO_COSTLY": 0,
         "UNREADABLE": 0,
         "HANDED_OVER": 1,
-        "MORE": 2,
+        "REPLAY_HAS_MORE": 2,
         "TAKEN_BACK": 3,
-        "LESS": 4,
+        "REPLAY_IS_WORSE": 4,
         "NOTHING_REPLAYED": 4,
-        "SAME": 5,
+        "REPLAY_HAS_ALL": 5,
         "BY_OPTION": 6,
     }
 
 
 def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     past = transcript("> ask 4", "> ask 10")
-    assert choose_past(compare_replay(past, "> ask 4", "> ask 10")).rule is Rule.SAME
+    assert choose_past(compare_replay(past, "> ask 4", "> ask 10")).rule is HAS_ALL
     comparison = compare_replay(past, "> ask 4", "> ask 10", "> ask 14")
-    assert choose_past(comparison).rule is Rule.SAME
+    assert choose_past(comparison).rule is HAS_ALL
     assert [b"ask 14" in line for line in comparison.find_unrecorded(turn_may_run_elsewhere=False)] == [True]
 
 
@@ -173,25 +174,25 @@ def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     ],
 )
 def test_a_replay_with_something_that_the_transcript_lacks_is_more(said: list[str | Update]) -> None:
-    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is Rule.MORE
+    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is HAS_MORE
 
 
 def test_a_replay_that_continues_our_last_words_is_more_unless_these_were_cut() -> None:
     said = [*ONE, "> thanks", "You are wel"]
-    assert choose_past(compare_replay(transcript(*said), *TALK)).rule is Rule.MORE
-    assert choose_past(compare_replay(transcript(*said, answered=False), *TALK)).rule is Rule.SAME
-    assert choose_past(compare_replay(transcript(*said), *said)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*said), *TALK)).rule is HAS_MORE
+    assert choose_past(compare_replay(transcript(*said, answered=False), *TALK)).rule is HAS_ALL
+    assert choose_past(compare_replay(transcript(*said), *said)).rule is HAS_ALL
 
 
 def test_the_end_of_a_call_that_we_lack_follows_whosever_past_is_shown() -> None:
     past = transcript(*ONE, "> look", call("1", "look", "pending"), answered=False)
-    assert choose_past(compare_replay(past, *ONE, "> look", call("1", "look"))).rule is Rule.SAME
-    assert choose_past(compare_replay(past, *ONE, call("1", "look"))).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE, "> look", call("1", "look"))).rule is HAS_ALL
+    assert choose_past(compare_replay(past, *ONE, call("1", "look"))).rule is IS_WORSE
 
 
 def test_more_takes_precedence_over_less() -> None:
-    assert choose_past(compare_replay(transcript(*TALK), "> mend it", "Something else.", *TWO)).rule is Rule.MORE
-    assert choose_past(compare_replay(transcript(*TALK, "> /clear"), *TWO, COMPACTED)).rule is Rule.MORE
+    assert choose_past(compare_replay(transcript(*TALK), "> mend it", "Something else.", *TWO)).rule is HAS_MORE
+    assert choose_past(compare_replay(transcript(*TALK, "> /clear"), *TWO, COMPACTED)).rule is HAS_MORE
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_more_takes_precedence_over_less() -> None:
     ],
 )
 def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
-    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is HAS_ALL
 
 
 # --- something was taken back
@@ -214,23 +215,21 @@ def test_whole_turns_that_a_command_took_back_are_not_shown(command: str) -> Non
     past = transcript(*TALK, f"> {command}", "Done with that.")
     for said in (ONE, TWO, [], [*ONE, f"> {command}", "Done with that."]):
         assert choose_past(compare_replay(past, *said)).rule is Rule.TAKEN_BACK
-    assert choose_past(compare_replay(past, *TALK)).rule is Rule.SAME
+    assert choose_past(compare_replay(past, *TALK)).rule is HAS_ALL
 
 
 def test_a_turn_of_calls_alone_that_a_command_took_back_is_not_shown() -> None:
     past = transcript(*ONE, "> and test it", call("1", "test"), "> /undo", *TWO)
     assert choose_past(compare_replay(past, *ONE, "> /undo", *TWO)).rule is Rule.TAKEN_BACK
-    assert (
-        choose_past(compare_replay(past, *ONE, "> and test it", call("1", "test"), "> /undo", *TWO)).rule is Rule.SAME
-    )
+    assert choose_past(compare_replay(past, *ONE, "> and test it", call("1", "test"), "> /undo", *TWO)).rule is HAS_ALL
 
 
 def test_turns_without_an_answer_that_a_command_took_back_are_not_shown() -> None:
     past = transcript("> mend it", "> thanks", "> /clear")
     assert choose_past(compare_replay(past, "> /clear")).rule is Rule.TAKEN_BACK
     whole = [user(said, messageId=said) for said in ("mend it", "thanks", "/clear")]
-    assert choose_past(compare_replay(past, *whole)).rule is Rule.SAME
-    assert choose_past(compare_replay(transcript("> /clear", "> mend it"))).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *whole)).rule is HAS_ALL
+    assert choose_past(compare_replay(transcript("> /clear", "> mend it"))).rule is IS_WORSE
 
 
 def test_a_compaction_that_a_later_one_took_back_is_not_shown() -> None:
@@ -238,55 +237,54 @@ def test_a_compaction_that_a_later_one_took_back_is_not_shown() -> None:
     past = transcript("> /compact", compaction, "> /compact", compaction | {"compactionId": "2"}, "> thanks")
     assert choose_past(compare_replay(past)).rule is Rule.TAKEN_BACK
     past = transcript("> /compact", compaction, "> thanks")
-    assert choose_past(compare_replay(past)).rule is Rule.LESS
+    assert choose_past(compare_replay(past)).rule is IS_WORSE
 
 
 def test_a_command_that_a_later_one_took_back_is_not_shown() -> None:
     past = transcript("> /undo", "Undone.", "> /clear", *ONE, "> thanks")
     assert choose_past(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
-    assert choose_past(compare_replay(past, "> /undo", *ONE)).rule is Rule.LESS
-    assert choose_past(compare_replay(past, "Undone.", *ONE)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> /undo", *ONE)).rule is IS_WORSE
+    assert choose_past(compare_replay(past, "Undone.", *ONE)).rule is IS_WORSE
 
 
 def test_a_command_explains_only_what_is_missing_before_it() -> None:
     past = transcript(*ONE, "> /undo", "Undone.", *TWO)
     assert choose_past(compare_replay(past, *TWO)).rule is Rule.TAKEN_BACK
-    assert choose_past(compare_replay(past, *ONE)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE)).rule is IS_WORSE
 
 
 def test_a_partly_missing_turn_is_not_explained() -> None:
     past = transcript("> a", "The first half.", call("1", "look"), *TWO, "> /undo", "Undone.")
-    assert choose_past(compare_replay(past, "> a", "The first half.", *TWO)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> a", "The first half.", *TWO)).rule is IS_WORSE
 
 
 def test_a_rewind_to_an_unknown_message_explains_that_the_end_of_a_turn_is_missing() -> None:
     rewind = {"sessionUpdate": "history_truncated", "messageId": "unknown"}
     turn: list[str | Update] = ["> a", call("1", "look"), "The first half.", "The second half."]
     assert choose_past(compare_replay(transcript(*turn, rewind), *turn[:3])).rule is Rule.TAKEN_BACK
-    assert choose_past(compare_replay(transcript(*turn, rewind), turn[0], *turn[2:])).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*turn, rewind), turn[0], *turn[2:])).rule is IS_WORSE
     assert (
-        choose_past(compare_replay(transcript(*turn, rewind, *TWO), *turn, TWO[0], "You are welcome,")).rule
-        is Rule.LESS
+        choose_past(compare_replay(transcript(*turn, rewind, *TWO), *turn, TWO[0], "You are welcome,")).rule is IS_WORSE
     )
     turn = ["> a", "I will look.", call("1", "look")]
     assert choose_past(compare_replay(transcript(*turn, rewind), *turn[:2])).rule is Rule.TAKEN_BACK
-    assert choose_past(compare_replay(transcript(*turn), *turn[:2])).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*turn), *turn[:2])).rule is IS_WORSE
 
 
 def test_a_compaction_explains_only_what_is_missing_before_it() -> None:
     past = transcript(*ONE, COMPACTED, *TWO)
     assert choose_past(compare_replay(past, COMPACTED, *TWO)).rule is Rule.TAKEN_BACK
-    assert choose_past(compare_replay(past, *ONE, COMPACTED)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE, COMPACTED)).rule is IS_WORSE
 
 
 def test_a_turn_made_elsewhere_explains_what_is_missing_before_it() -> None:
     past = transcript(*ONE, user("made elsewhere"), "With an answer.")
-    assert choose_past(compare_replay(past, *ONE)).rule is Rule.LESS, (
+    assert choose_past(compare_replay(past, *ONE)).rule is IS_WORSE, (
         "the prompt has not been answered: the message steers it"
     )
     elsewhere = ["> elsewhere", "With an answer."]
     assert choose_past(compare_replay(transcript(*TALK), *ONE, *elsewhere)).rule is Rule.TAKEN_BACK
-    assert choose_past(compare_replay(transcript(*TALK), *ONE, "> elsewhere")).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*TALK), *ONE, "> elsewhere")).rule is IS_WORSE
 
 
 def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> None:
@@ -296,10 +294,10 @@ def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> N
     for entry in (prompt_entry("mend it"), updated(agent(ONE[1])), answer()):
         builder.add(entry)
     past = builder.finish()
-    assert choose_past(compare_replay(past, "> made elsewhere")).rule is Rule.LESS, (
+    assert choose_past(compare_replay(past, "> made elsewhere")).rule is IS_WORSE, (
         "its answer may come after the load's"
     )
-    assert choose_past(compare_replay(past, *ONE)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE)).rule is IS_WORSE
 
 
 @pytest.mark.parametrize("noted", [[], [opened("another window's")]])
@@ -311,9 +309,13 @@ def test_a_prompt_that_may_wait_in_another_window_is_not_missing(noted: list[Ent
         return choose_past(compare_replay(builder.finish(), *ONE), is_in_use_elsewhere=is_open).rule
 
     running = [prompt_entry("mend it", id=1), updated(agent(ONE[1])), prompt_entry("and test it", id=2)]
-    assert [decide(*running, is_open=each) for each in (True, None, False)] == [Rule.SAME, Rule.LESS, Rule.LESS]
-    assert decide(*running[:2], answer(1), running[2], is_open=True) is Rule.LESS, "it has begun"
-    assert decide(*running[:2], cancel(), running[2], is_open=True) is Rule.LESS, "the turn before it is over"
+    assert [decide(*running, is_open=each) for each in (True, None, False)] == [
+        HAS_ALL,
+        IS_WORSE,
+        IS_WORSE,
+    ]
+    assert decide(*running[:2], answer(1), running[2], is_open=True) is IS_WORSE, "it has begun"
+    assert decide(*running[:2], cancel(), running[2], is_open=True) is IS_WORSE, "the turn before it is over"
 
 
 def _laid_with_turn_elsewhere(*before: str | Update) -> TranscriptText:
@@ -331,27 +333,27 @@ def _laid_with_turn_elsewhere(*before: str | Update) -> TranscriptText:
 
 def test_a_turn_whose_user_message_the_agent_has_was_not_taken_back_elsewhere() -> None:
     calls: list[str | Update] = ["> look", call("1", "look")]
-    assert choose_past(compare_replay(transcript(*calls), "> look", *ELSEWHERE)).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*calls), "> look", *ELSEWHERE)).rule is IS_WORSE
     assert choose_past(compare_replay(transcript(*calls), *ELSEWHERE)).rule is Rule.TAKEN_BACK
     past = _laid_with_turn_elsewhere(*calls)
-    assert choose_past(compare_replay(past, "> look", *ELSEWHERE, "> thanks")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> look", *ELSEWHERE, "> thanks")).rule is IS_WORSE
     assert choose_past(compare_replay(past, *ELSEWHERE, "> thanks")).rule is Rule.TAKEN_BACK
 
 
 def test_a_turn_made_elsewhere_that_is_missing_too_explains_nothing() -> None:
     past = _laid_with_turn_elsewhere(*ONE)
-    assert choose_past(compare_replay(past, "> thanks")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> thanks")).rule is IS_WORSE
     assert choose_past(compare_replay(past, *ELSEWHERE)).rule is Rule.TAKEN_BACK
 
 
 def test_a_warning_in_place_of_the_last_answer_is_no_rewording_if_the_transcript_has_it_elsewhere() -> None:
     past = transcript(GREETING, *TALK)
     comparison = compare_replay(past, *TALK[:3], GREETING)
-    assert choose_past(comparison).rule is Rule.LESS
+    assert choose_past(comparison).rule is IS_WORSE
     assert updates(comparison.split_tail()[0]) == [GREETING]
     assert list_new(comparison) == []
-    assert choose_past(compare_replay(past, *TALK[:3], "In other words.")).rule is Rule.MORE
-    assert choose_past(compare_replay(transcript(*TALK), *TALK[:3], GREETING)).rule is Rule.MORE, (
+    assert choose_past(compare_replay(past, *TALK[:3], "In other words.")).rule is HAS_MORE
+    assert choose_past(compare_replay(transcript(*TALK), *TALK[:3], GREETING)).rule is HAS_MORE, (
         "nothing says that it is none"
     )
 
@@ -363,7 +365,7 @@ def test_commands_do_not_make_up_for_missing_user_messages() -> None:
 
 def test_words_after_a_turn_of_calls_are_not_its_answer_in_other_words() -> None:
     past = transcript(*ONE, "> look", call("1", "look"))
-    assert choose_past(compare_replay(past, *ONE, "> look", "A warning of the model.")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *ONE, "> look", "A warning of the model.")).rule is IS_WORSE
 
 
 def test_the_turns_after_the_point_of_a_fork_are_not_shown() -> None:
@@ -374,9 +376,9 @@ def test_the_turns_after_the_point_of_a_fork_are_not_shown() -> None:
     builder.add(opened(method=acp.FORK))
     past = builder.finish()
     assert choose_past(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
-    assert choose_past(compare_replay(past, *ONE, TWO[0])).rule is Rule.LESS, "it was made after that message"
-    assert choose_past(compare_replay(past, *TWO)).rule is Rule.LESS, "a fork has the beginning"
-    assert choose_past(compare_replay(past)).rule is Rule.LESS, "the agent has lost all of it"
+    assert choose_past(compare_replay(past, *ONE, TWO[0])).rule is IS_WORSE, "it was made after that message"
+    assert choose_past(compare_replay(past, *TWO)).rule is IS_WORSE, "a fork has the beginning"
+    assert choose_past(compare_replay(past)).rule is IS_WORSE, "the agent has lost all of it"
 
 
 # --- the agent's replay has less
@@ -384,50 +386,50 @@ def test_the_turns_after_the_point_of_a_fork_are_not_shown() -> None:
 
 @pytest.mark.parametrize("said", [[], ONE, TWO, [*ONE, "> thanks"], [*ONE, "> thanks", "You are welcome"]])
 def test_a_replay_without_some_words_is_less(said: list[str | Update]) -> None:
-    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*TALK), *said)).rule is IS_WORSE
 
 
 def test_a_message_without_its_middle_is_less() -> None:
     past = transcript("> a", "The first part of it.", "And the second part.", "The last part of it.")
-    assert choose_past(compare_replay(past, "> a", "The first part of it.", "The last part of it.")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> a", "The first part of it.", "The last part of it.")).rule is IS_WORSE
 
 
 def test_a_replay_without_a_call_is_less() -> None:
     past = transcript("> a", call("1", "look"), call("2", "look"), "Done with it.")
-    assert choose_past(compare_replay(past, "> a", call("1", "look"), "Done with it.")).rule is Rule.LESS
+    assert choose_past(compare_replay(past, "> a", call("1", "look"), "Done with it.")).rule is IS_WORSE
 
 
 def test_fewer_user_messages_than_prompts_are_less() -> None:
-    assert choose_past(compare_replay(transcript(*TALK), "> mend it", TALK[1], TALK[3])).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*TALK), "> mend it", TALK[1], TALK[3])).rule is IS_WORSE
     assert (
         choose_past(compare_replay(transcript(*TALK), "> in other words", TALK[1], "> context", TALK[3])).rule
-        is Rule.SAME
+        is HAS_ALL
     )
 
 
 def test_missing_thoughts_are_less_and_other_thoughts_are_not() -> None:
     past = transcript("> a", "~ hm", "The answer to it.")
-    assert choose_past(compare_replay(past, "> a", "The answer to it.")).rule is Rule.LESS
-    assert choose_past(compare_replay(past, "> a", "~ well", "The answer to it.")).rule is Rule.SAME
+    assert choose_past(compare_replay(past, "> a", "The answer to it.")).rule is IS_WORSE
+    assert choose_past(compare_replay(past, "> a", "~ well", "The answer to it.")).rule is HAS_ALL
 
 
 def test_a_history_replayed_twice_is_less() -> None:
-    assert choose_past(compare_replay(transcript(*TALK), *TALK, *TALK)).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript(*TALK), *TALK, *TALK)).rule is IS_WORSE
 
 
 def test_text_before_the_first_prompt_and_the_turn_of_a_compaction_do_not_count() -> None:
-    assert choose_past(compare_replay(transcript("A warning of the model.", *TALK), *TALK)).rule is Rule.SAME
-    assert choose_past(compare_replay(transcript(*TALK, "> /compact", "Compacted."), *TALK)).rule is Rule.SAME
-    assert choose_past(compare_replay(transcript(*TALK, "> /model", "Another one."), *TALK)).rule is Rule.LESS
+    assert choose_past(compare_replay(transcript("A warning of the model.", *TALK), *TALK)).rule is HAS_ALL
+    assert choose_past(compare_replay(transcript(*TALK, "> /compact", "Compacted."), *TALK)).rule is HAS_ALL
+    assert choose_past(compare_replay(transcript(*TALK, "> /model", "Another one."), *TALK)).rule is IS_WORSE
 
 
 # --- otherwise
 
 
 def test_a_replay_that_lacks_nothing_is_shown() -> None:
-    assert choose_past(compare_replay(transcript(*TALK), *TALK)).rule is Rule.SAME
-    assert choose_past(compare_replay(transcript())).rule is Rule.SAME
-    assert choose_past(compare_replay(transcript(), *TALK)).rule is Rule.SAME
+    assert choose_past(compare_replay(transcript(*TALK), *TALK)).rule is HAS_ALL
+    assert choose_past(compare_replay(transcript())).rule is HAS_ALL
+    assert choose_past(compare_replay(transcript(), *TALK)).rule is HAS_ALL
 
 
 def test_a_transcript_that_is_too_long_is_undecided() -> None:
@@ -437,7 +439,7 @@ def test_a_transcript_that_is_too_long_is_undecided() -> None:
 
 def test_the_decision_stays_the_same_when_asked_again() -> None:
     comparison = compare_replay(transcript(*TALK), *ONE)
-    assert [choose_past(comparison).rule, choose_past(comparison).rule] == [Rule.LESS, Rule.LESS]
+    assert [choose_past(comparison).rule, choose_past(comparison).rule] == [IS_WORSE, IS_WORSE]
     comparison.add(b"{}\n", expand("> thanks"), is_after_an_answer=True)
     assert comparison.find_unrecorded() == []
 
@@ -453,15 +455,15 @@ def test_the_mixed_replays_of_two_loads_are_not_shown(message: str | None) -> No
         user("hi", **ids),
         agent("Hello.", **ids),
     ]
-    assert choose_past(compare_replay(past, *(each for each in one for _ in range(2)))).rule is Rule.LESS
-    assert choose_past(compare_replay(past, *one)).rule is Rule.SAME
+    assert choose_past(compare_replay(past, *(each for each in one for _ in range(2)))).rule is IS_WORSE
+    assert choose_past(compare_replay(past, *one)).rule is HAS_ALL
 
 
 def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript() -> None:
     past = transcript("> mend it", "It is mended, all of it.", "> hi", "Good morning to you, too.")
     told_twice = [each for each in ("It is mended, all of it.", "Good morning to you, too.") for _ in range(2)]
     comparison = compare_replay(past, *told_twice)
-    assert choose_past(comparison).rule is Rule.LESS
+    assert choose_past(comparison).rule is IS_WORSE
     assert comparison.split_tail() == ([], [])
 
 
@@ -503,11 +505,11 @@ def test_a_row_is_enough_to_compare_a_new_kind_of_words(
 ) -> None:
     monkeypatch.setitem(update_kinds._BY_NAME, row.name, row)
     past = transcript(*said)
-    assert choose_past(compare_replay(past, *said)).rule is Rule.SAME
+    assert choose_past(compare_replay(past, *said)).rule is HAS_ALL
     without = [each for each in said if isinstance(each, str)]
-    assert choose_past(compare_replay(past, *without)).rule is Rule.LESS
+    assert choose_past(compare_replay(past, *without)).rule is IS_WORSE
 
 
 def test_a_number_in_transcripts_has_the_reasons_of_its_rules() -> None:
     found = [list_reasons(number) for number in (4, 5, 99, None)]
-    assert found == [[Rule.NOTHING_REPLAYED.reason, Rule.LESS.reason], [Rule.SAME.reason], [], []]
+    assert found == [[Rule.NOTHING_REPLAYED.reason, IS_WORSE.reason], [HAS_ALL.reason], [], []]

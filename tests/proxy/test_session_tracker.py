@@ -13,8 +13,8 @@ from acp_proxy.proxy.effects import (
     BeginTurn,
     EndTurn,
     IdentifyAgent,
-    IndexSession,
     RecordNote,
+    SaveAndIndex,
 )
 from acp_proxy.proxy.session_tracker import EARLY_LIMIT
 from acp_proxy.transcript import file_format
@@ -109,7 +109,7 @@ def test_an_update_in_any_spelling_is_kept_byte_for_byte(said: bytes) -> None:
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_title_updates_the_index(spelling: Any) -> None:
     said = spelling(update("s", "session_info_update", title="Mend it"))
-    assert in_a_session().agent.say(said).kept == [agent_kept("s", said), IndexSession("s")]
+    assert in_a_session().agent.say(said).kept == [agent_kept("s", said), SaveAndIndex("s")]
 
 
 def test_updates_after_the_prompts_answer_are_kept() -> None:
@@ -182,7 +182,7 @@ def test_a_turn_ends_only_with_the_last_prompt_in_the_agents_queue() -> None:
     talk = in_a_session()
     talk.client.say(prompt(1, "s"))
     talk.client.say(prompt(2, "s"))
-    assert talk.agent.say(prompt_answer(1)).kept[-1] == IndexSession("s")
+    assert talk.agent.say(prompt_answer(1)).kept[-1] == SaveAndIndex("s")
     assert talk.agent.say(prompt_answer(2)).kept[-1] == EndTurn("s")
 
 
@@ -553,7 +553,7 @@ def test_the_agents_replay_is_not_recorded_and_later_updates_are(capabilities: A
     talk.stored["s"] = SimulatedSession(says=tuple(told))
     assert talk.client.say(prompt(2, "s")).kept == [
         agent_kept("s", spelling(chunk("s", "live"))),
-        IndexSession("s"),
+        SaveAndIndex("s"),
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
     ]

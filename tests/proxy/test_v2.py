@@ -298,7 +298,7 @@ def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> Non
         2,
     )
     second.send_past(1, agent_chunk("all of it"))
-    answered = second.end_past(1, rule=Rule.LESS)
+    answered = second.end_past(1, rule=Rule.REPLAY_IS_WORSE)
     assert answered.to_client.endswith(line(state("idle"), result(1, {}))), "the state comes before the answer"
 
 
@@ -306,7 +306,7 @@ def test_a_resume_with_a_replay_shows_the_agents_if_that_lacks_nothing() -> None
     second = opened_again()
     second.client.say(resume(1, "s", replayFrom=START))
     second.agent.say(agent_chunk("all of it"), state("idle"), result(1, {}))
-    shown = second.end_past(1, rule=Rule.SAME).to_client
+    shown = second.end_past(1, rule=Rule.REPLAY_HAS_ALL).to_client
     assert shown == line(agent_chunk("all of it"), state("idle"), result(1, {}))
 
 
@@ -460,7 +460,7 @@ def test_the_client_does_not_see_the_record_that_the_agent_repeats() -> None:
 def test_a_first_prompt_that_is_refused_is_sent_again_in_a_new_session() -> None:
     second = asked_again()
     second.agent.say(state("idle"), result(1, {}))
-    second.end_past(1, rule=Rule.LESS)
+    second.end_past(1, rule=Rule.REPLAY_IS_WORSE)
     second.client.say(prompt(2, "s"))
     opened = json.loads(second.agent.say(error(2, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")).to_agent)
     second.agent.say(result(opened["id"], {"sessionId": "n"}))

@@ -19,9 +19,9 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     ForgetSession,
     IdentifyAgent,
-    IndexSession,
     RecordNote,
     RecordUnparsedUpdates,
+    SaveAndIndex,
 )
 from acp_proxy.recording.recorder import TimedEffect
 from acp_proxy.sessions import soft_deleted
@@ -98,7 +98,7 @@ def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(
         recording.recorder.run_on_writer(lambda: recording.recorder.append_remote_turns("s"))
 
     recording.begin()
-    recording.write(*make_prompt_effects("hello"), IndexSession("s"))
+    recording.write(*make_prompt_effects("hello"), SaveAndIndex("s"))
     add_turns()
     assert asked == []
     recording.write(EndTurn("s"))

@@ -53,7 +53,7 @@ def test_without_rows_the_line_stays() -> None:
 def test_rows_in_an_agents_index_say_there_whether_they_are_archived() -> None:
     page = line({"result": {"sessions": []}})
     old = replace(OLD, is_archived=True, meta={"jetbrains": {"air": {"model": "m", "archived": False}}, "x": 1})
-    told = insert_rows(page, [NEW, old], supports_directories=False, is_of_agent_index=True)
+    told = insert_rows(page, [NEW, old], supports_directories=False, is_of_jetbrains_index=True)
     rows = json.loads(told)["result"]["sessions"]
     assert [row["_meta"]["jetbrains"] for row in rows] == [
         {"air": {"archived": False}},

@@ -114,14 +114,14 @@ def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode
     ours = [transcript_lines.prompt_line("q"), *before, *ANSWER, transcript_lines.answer()]
     heard, _ = show(path, ours, mode)
     again, ended = show(path, ours, mode, make_request(messages(ANSWER[3:30])))
-    assert (again, ended.decision.rule) == (heard, Rule.LESS)
+    assert (again, ended.decision.rule) == (heard, Rule.REPLAY_IS_WORSE)
     theirs = messages(
         [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER]
     )
     again, ended = show(path, ours, mode, make_request(theirs))
-    assert (again, ended.decision.rule) == ([], Rule.SAME)
+    assert (again, ended.decision.rule) == ([], Rule.REPLAY_HAS_ALL)
     again, ended = show(path, ours, mode, make_request(messages([LACKED, *ANSWER])))
-    assert (again, ended.decision.rule) == ([], Rule.MORE)
+    assert (again, ended.decision.rule) == ([], Rule.REPLAY_HAS_MORE)
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
@@ -209,7 +209,7 @@ def test_a_record_that_is_made_beside_the_agents_replay_sends_nothing(path: Path
     theirs = [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *ANSWER]
     wanted = replace(make_request(messages(theirs)), makes_handover_record=True)
     heard, ended = show(path, ours, "compact", wanted)
-    assert (heard, ended.decision.rule) == ([], Rule.SAME)
+    assert (heard, ended.decision.rule) == ([], Rule.REPLAY_HAS_ALL)
     assert "".join(WORDS) in ended.handover_record
 
 

@@ -13,11 +13,11 @@ from acp_proxy.store import compress as store_compress
 from acp_proxy.store import fork, old_forks, open_session
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.journal import DELETED, Event
-from acp_proxy.store.layout import Layout
+from acp_proxy.store.layout import Layout, lock_folder
 from acp_proxy.tools.maintenance.verify import UNFINISHED_FORK, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript import file_access, file_format
-from acp_proxy.transcript.file_access import lock, lock_folder
+from acp_proxy.transcript.file_access import lock
 from acp_proxy.transcript.file_names import file_name, fork_path
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.rewinds import Point

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import StoreRefused
+from acp_proxy.store.databases import check_database
 from acp_proxy.transcript import file_access
 
 
@@ -90,7 +91,7 @@ def test_a_database_removed_while_it_is_checked_is_missing(tmp_path: Path, monke
 
     monkeypatch.setattr(os, "access", removed_before)
     with pytest.raises(FileNotFoundError):
-        file_access.check_database(path)
+        check_database(path)
 
 
 @pytest.mark.parametrize("reaches", [None, 0, 5, 20, 1_000_000])

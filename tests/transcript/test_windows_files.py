@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.store.layout import lock_folder
 from acp_proxy.transcript import windows_files
-from acp_proxy.transcript.file_access import lock, lock_folder, open_private, read_at
+from acp_proxy.transcript.file_access import lock, open_private, read_at
 
 only_there = pytest.mark.skipif(sys.platform != "win32", reason="tests what only Windows has")
 

@@ -45,7 +45,7 @@ class AgentList:
     def adapt_request(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a ``session/list`` for which more is read than the client asked; None for all other requests.
         Raises InvalidParams."""
-        served_here, has_index = self._services.served_here, self._services.amends_agent_index
+        served_here, has_index = self._services.served_here, self._services.amends_jetbrains_index
         has_archive = ARCHIVE in served_here
         if request.method != acp.LIST or LIST in served_here or not (has_archive or self._services.may_amend_lists):
             return None
@@ -72,11 +72,11 @@ class AgentList:
             cwd=acp.text(request.params, "cwd"),
             supports_directories=services.supports_directories,
         )
-        if services.amends_agent_index:
+        if services.amends_jetbrains_index:
             return replace(
                 page,
                 archive_filter=jetbrains_index.read_index_archive_filter(request.params),
-                is_of_agent_index=True,
+                is_of_jetbrains_index=True,
             )
         if ARCHIVE not in services.served_here:
             return page
@@ -136,7 +136,7 @@ class AgentList:
             members["cursor"] = jsonrpc.dump(cursor).decode()
         params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in members.items())
         text = f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.LIST}","params":{{{params}}}}}\n'
-        if self._services.amends_agent_index and jetbrains_index.read_index_archive_filter(request.params) == ONLY:
+        if self._services.amends_jetbrains_index and jetbrains_index.read_index_archive_filter(request.params) == ONLY:
             text = jetbrains_index.with_archive_filter_all(text, json_splice.find_members(text)["params"])
         return json_splice.encode(text)
 

@@ -78,7 +78,7 @@ class JetBrainsIndex:
         requests. Raises InvalidParams."""
         method, session_id = AGENT_INDEX_METHODS.get(request.method), acp.session_id(request.params) or ""
         if method is None or not (
-            self._services.amends_agent_index and method.part in self._services.agent_index_capabilities
+            self._services.amends_jetbrains_index and method.part in self._services.jetbrains_index_capabilities
         ):
             return None
         if not proxy_ids.is_proxy_id(session_id) or self._aliases.find_agent_id(session_id) is not None:
@@ -118,7 +118,7 @@ class JetBrainsIndex:
         services, method = self._services, AGENT_INDEX_METHODS.get(method_name)
         if method is None or method.rows_member is None:
             return None
-        if not services.amends_agent_index or method.part not in services.agent_index_capabilities:
+        if not services.amends_jetbrains_index or method.part not in services.jetbrains_index_capabilities:
             return None
         return AmendList(
             line,
@@ -126,7 +126,7 @@ class JetBrainsIndex:
             fills_titles=services.fills_titles,
             lists_other_agents=services.opens_other_agents_sessions,
             supports_directories=services.supports_directories,
-            is_of_agent_index=True,
+            is_of_jetbrains_index=True,
             rows_member=method.rows_member,
             retitled_ids=self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES),
             our_ids_by_client_id=self._client_ids.our_ids_by_client_id,

@@ -30,7 +30,7 @@ class ListChanges(Struct, frozen=True):
     ``hidden_ids``: the agent's ids of sessions to leave out. ``find_title``: returns the user's title of a session, or
     None; omitted if the user gave no titles. ``fallback_titles``: for sessions without another title. ``archived_ids``:
     the archived sessions, if each session must say whether it is archived; ``only_archived`` leaves all others out.
-    ``is_of_agent_index``: the agent may say of other sessions too that they are archived (``INDEX_ARCHIVED_PATH``).
+    ``is_of_jetbrains_index``: the agent may say of other sessions too that they are archived (``INDEX_ARCHIVED_PATH``).
     ``our_ids_by_agent_id``: by the agent's id, for sessions whose two ids differ, ours, by which titles and archive
     states are. ``find_client_id``: returns the client's id of a session for the agent's.
     """
@@ -40,7 +40,7 @@ class ListChanges(Struct, frozen=True):
     fallback_titles: Mapping[str, str] = MappingProxyType({})
     archived_ids: Collection[str] | None = None
     only_archived: bool = False
-    is_of_agent_index: bool = False
+    is_of_jetbrains_index: bool = False
     our_ids_by_agent_id: Mapping[str, str] = MappingProxyType({})
     find_client_id: Callable[[str], str] | None = None
 
@@ -48,7 +48,7 @@ class ListChanges(Struct, frozen=True):
         """Whether a session is left out. ``item``: what the agent says of it."""
         if id in self.hidden_ids:
             return True
-        is_in_archive = id in (self.archived_ids or ()) or (self.is_of_agent_index and is_archived(item))
+        is_in_archive = id in (self.archived_ids or ()) or (self.is_of_jetbrains_index and is_archived(item))
         return self.only_archived and not is_in_archive
 
 
@@ -144,7 +144,7 @@ def _find_changed_members(item: object, agent_id: str, changes: ListChanges) -> 
     if title != agents_title:
         changed_members["title"] = title
     archived = changes.archived_ids
-    if changes.is_of_agent_index:
+    if changes.is_of_jetbrains_index:
         if archived is not None and id in archived and not is_archived(item):
             changed_members["_meta"] = with_value_at_path({}, INDEX_ARCHIVED_PATH[1:], True)
     elif archived is not None and acp.member(item, "archived") is not (id in archived):

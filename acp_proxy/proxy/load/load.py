@@ -98,7 +98,7 @@ class Load:
 
         self.lines = LoadLines()
         """What of the agent's lines is kept."""
-        self.planned_decision = plan.apply_rule(plan.rule) if plan.rule is not None else None
+        self.planned_decision = plan.decide_by(plan.rule) if plan.rule is not None else None
         """What ``choose_past`` is to return, whatever was compared; None: it finds a rule. From the plan, or from
         ``LoadMachine._open_new_session``."""
         self.decision = self.planned_decision if plan.passes_at_once else None

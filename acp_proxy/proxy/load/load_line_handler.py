@@ -14,7 +14,7 @@ from acp_proxy.comparison.updates_in_turn import SortedLine
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role
-from acp_proxy.proxy.effects import CompareUnsettled, DecideLater, Effect, Forward, IndexSession
+from acp_proxy.proxy.effects import CompareUnsettled, DecideLater, Effect, Forward, SaveAndIndex
 from acp_proxy.proxy.load.line_buffers import HeldLine
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
@@ -208,7 +208,7 @@ class LoadLineHandler:
         for line in new_lines:
             effects += self._make_entries(load, line)
         is_in_turn = self._session_tracker.sessions.is_in_turn(load.session_id)
-        return [*effects, IndexSession(load.session_id)] if new_lines and not is_in_turn else effects
+        return [*effects, SaveAndIndex(load.session_id)] if new_lines and not is_in_turn else effects
 
     # --- in a turn
 

@@ -22,8 +22,8 @@ from acp_proxy.proxy.effects import (
     DeleteSession,
     Effect,
     Forward,
-    IndexSession,
     ReserveOutput,
+    SaveAndIndex,
     StopShowingPast,
     Warn,
 )
@@ -86,7 +86,7 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
                 # If the load shows no past, that is ``WhosePast.NOTHING``: what comes is hidden.
-                load.decision = load.plan.apply_rule(Rule.PASSES)
+                load.decision = load.plan.decide_by(Rule.PASSES)
                 # What is sent is kept all the same, to compare it later.
                 return send_lines(load.lines.possible_replay.lines if not load.hides_replay_now else [])
             case Action.DECIDE_AS_PLANNED:
@@ -114,7 +114,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = load.plan.apply_rule(Rule.CANCELLED)
+                load.decision = load.plan.decide_by(Rule.CANCELLED)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.state_updates.drop()
@@ -249,7 +249,7 @@ class LoadMachine:
             imported = [*replay, *raw_states]
             return [
                 *self._session_tracker.track_opened(session_id, acp.LOAD, request.params, result, imported=imported),
-                IndexSession(session_id),
+                SaveAndIndex(session_id),
             ]
         anew = load.opens_new_session
         effects: list[Effect] = [
@@ -269,7 +269,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.agent_lacks_past = True
-        load.planned_decision = load.plan.apply_rule(Rule.HANDED_OVER)
+        load.planned_decision = load.plan.decide_by(Rule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -291,7 +291,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``run/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = load.plan.apply_rule(Rule.NOT_RECORDED)
+            load.decision = load.plan.decide_by(Rule.NOT_RECORDED)
             # If it shows no past, the client must not get the rest of a replay either: what comes late is compared with
             # the transcript that begins now.
             load.can_compare = not load.plan.shows_past
@@ -331,7 +331,7 @@ class LoadMachine:
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
         is_cancelled = load.state is LoadState.CANCELLING_WHILE_SHOWING
-        load.decision = past_chosen.decision if not is_cancelled else load.plan.apply_rule(Rule.CANCELLED)
+        load.decision = past_chosen.decision if not is_cancelled else load.plan.decide_by(Rule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
             # If something was compared before, a turn has begun, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck

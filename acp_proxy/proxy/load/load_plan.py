@@ -11,7 +11,7 @@ import enum
 
 from msgspec import Struct
 
-from acp_proxy.comparison.whose_past import Decision, Rule, apply_rule
+from acp_proxy.comparison.whose_past import Decision, Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, HandoverMode, Modes
@@ -57,9 +57,9 @@ class LoadPlan(Struct, frozen=True):
         the client sees."""
         return self.rule is Rule.PASSES
 
-    def apply_rule(self, rule: Rule) -> Decision:
+    def decide_by(self, rule: Rule) -> Decision:
         """Whose past the client of this plan sees if ``rule`` holds."""
-        return apply_rule(rule, shows_past=self.shows_past)
+        return rule.decide(shows_past=self.shows_past)
 
 
 FORK_PLAN = LoadPlan(acp.FORK, rule=Rule.PASSES)

@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 from acp_proxy.errors import NewerFormat, NotImported, Unreadable
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.import_folder import choose_folder_for_import
-from acp_proxy.store.layout import Layout, remove_file
+from acp_proxy.store.layout import Layout, lock_folder, remove_file
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import ImportedFile, Source
 from acp_proxy.transcript import file_access, file_format, file_names
@@ -78,7 +78,7 @@ def _write_in_place(layout: Layout, data: bytes, make_folder: Callable[[Path], N
         make_folder(target.parent)
         agent_journal = layout.get_journal(agent_folder)
         with (
-            file_access.lock_folder(target.parent, wait=True),
+            lock_folder(target.parent, wait=True),
             import_file.store_on_disk(target, source) as unfinished,
             agent_journal.lock(),
         ):

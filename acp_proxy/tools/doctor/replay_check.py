@@ -111,8 +111,8 @@ def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     if comparison is not None:
         comparison.end_message()
     rule = choose_past(comparison, comparison_failed=comparison is None).rule
-    if comparison is None or rule is not Rule.LESS:
-        return ReplayComparison(WHOLE if rule is Rule.SAME else OTHER)
+    if comparison is None or rule is not Rule.REPLAY_IS_WORSE:
+        return ReplayComparison(WHOLE if rule is Rule.REPLAY_HAS_ALL else OTHER)
     return ReplayComparison(LOSES, tuple(_list_losses(comparison)))
 
 

@@ -18,8 +18,8 @@ from typing import TypeVar
 from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.layout import JOURNAL_FILE
 from acp_proxy.tools.doctor.advice import Advice
-from acp_proxy.transcript.file_access import JOURNAL_FILE
 
 ANSWER_SECONDS = 20.0
 """How long the store may take to answer: rebuilding the index of a large one takes several seconds."""

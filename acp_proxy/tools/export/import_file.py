@@ -29,7 +29,7 @@ from acp_proxy.protocol import acp, timestamps
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store import delete, journal
-from acp_proxy.store.layout import Layout
+from acp_proxy.store.layout import Layout, lock_folder
 from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.agent_session import NEW_ID_NOTES
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
@@ -129,7 +129,7 @@ def _import_or_find(
         agent_folder, name = choose_folder_for_import(header), file_name(header.session_id)
         target = layout.transcript_path(agent_folder, name)
         make_folder(target.parent)
-        with file_access.lock_folder(target.parent, wait=True):  # nobody removes the unfinished file, or compresses it
+        with lock_folder(target.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             agent_journal = layout.get_journal(agent_folder)
             if header.session_id in agent_journal.read_deleted():
                 with agent_journal.lock():

@@ -20,6 +20,7 @@ from msgspec import structs
 from acp_proxy.errors import Unmendable
 from acp_proxy.protocol import timestamps
 from acp_proxy.sessions.raw_lines import wait_for_last_line
+from acp_proxy.store.layout import lock_folder
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.transcript import file_access, file_format
@@ -138,7 +139,7 @@ def _open_locked(path: Path) -> Iterator[int]:
     """Open a file to overwrite it, under its folder's lock. Raises OSError, Unmendable."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(file_access.lock_folder(path.parent))
+            stack.enter_context(lock_folder(path.parent))
         except BlockingIOError as problem:
             raise Unmendable(
                 f"{path.parent}: another repair, or a compression, is under way. Try again when it has ended."

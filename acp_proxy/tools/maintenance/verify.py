@@ -21,7 +21,7 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.sessions.unreadable import explain_unreadable
-from acp_proxy.store.databases import is_emptied
+from acp_proxy.store.databases import check_database, is_emptied
 from acp_proxy.store.folder_changes import find_changes
 from acp_proxy.store.index_file import Index, ReadPart, check_values, encode_row, parse_json
 from acp_proxy.store.layout import JOURNAL, Layout
@@ -337,7 +337,7 @@ class Inspection:
                 if not all(self._layout.is_marked(agent_folder, name) for agent_folder, name in transcripts):
                     yield Finding(path, INDEX_MISSING, "the next list makes it from the transcripts", NOTHING)
                 return
-            file_access.check_database(path)
+            check_database(path)
             index = Index(path)
             try:
                 if not is_sound(index):

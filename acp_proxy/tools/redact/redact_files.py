@@ -23,10 +23,9 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store import old_forks, open_session
 from acp_proxy.store.index_file import ListedSession
 from acp_proxy.store.journal import Event, find_events
+from acp_proxy.store.layout import JOURNAL_FILE, lock_folder
 from acp_proxy.transcript import file_access, file_format, file_names
 from acp_proxy.transcript.file_access import (
-    JOURNAL_FILE,
-    lock_folder,
     make_directory,
     open_private,
     read_at,

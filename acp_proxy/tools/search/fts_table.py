@@ -21,7 +21,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.databases import is_emptied
+from acp_proxy.store.databases import check_database, is_emptied, make_database_uri
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
 from acp_proxy.tools.search.excerpts import make_excerpt_text
@@ -165,12 +165,12 @@ class TranscriptTable(ABC, Generic[Row]):
             self._database = sqlite3.connect(":memory:", isolation_level=None)
             self._database.executescript(self.TABLES)
             return
-        file_access.check_database(path)
+        check_database(path)
         with _report_removal(path):
             self._database = self._open(path)
 
     def _open(self, path: Path) -> sqlite3.Connection:
-        uri = file_access.make_database_uri(path, "mode=rw")  # does not recreate a removed file
+        uri = make_database_uri(path, "mode=rw")  # does not recreate a removed file
         database = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             database.execute("PRAGMA synchronous = NORMAL")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import delete, open_session
-from acp_proxy.store.layout import Layout
+from acp_proxy.store.layout import Layout, lock_folder
 from acp_proxy.store.remote_turns import complete_header, join_parts, write_unfinished
 from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.file_format import Header
@@ -25,7 +25,7 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, ha
     """
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
     layout.make_folder(path.parent)
-    with file_access.lock_folder(path.parent, wait=True), layout.get_journal(agent_folder).lock():
+    with lock_folder(path.parent, wait=True), layout.get_journal(agent_folder).lock():
         if (
             not has_local_id
             or layout.has_transcript(agent_folder, path.stem)
@@ -51,7 +51,7 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
     ``spans``: what to write, each with its offset from the first entry, in bytes.
     """
     path = layout.path_by_name(agent_folder, name)
-    with file_access.lock_folder(path.parent, wait=True):
+    with lock_folder(path.parent, wait=True):
         if not os.path.lexists(path):
             open_session.ensure_plain(layout, agent_folder, path)
         with closing(TranscriptReader(path)) as reader:

@@ -307,5 +307,5 @@ def test_rows_are_amended_by_one_effect() -> None:
     talk = indexing()
     step = talk.agent.say(CHANGED)
     assert step.asked == [
-        AmendList(line(CHANGED), archive_filter="include", is_of_agent_index=True, rows_member="params")
+        AmendList(line(CHANGED), archive_filter="include", is_of_jetbrains_index=True, rows_member="params")
     ]

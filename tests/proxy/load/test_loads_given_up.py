@@ -140,7 +140,9 @@ def test_the_past_shown_for_a_cancelled_load_does_not_answer_a_new_one_with_the_
     talk.client.say(cancel(1))
     talk.client.say(load(1, "s"))
     assert (
-        talk.core.handle(PastChosen(ONE, Decision(WhosePast.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
+        talk.core.handle(
+            PastChosen(ONE, Decision(WhosePast.TRANSCRIPT, Rule.REPLAY_IS_WORSE), None, [line(commands("s", "x"))])
+        )
         == []
     )
     assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE)]

@@ -15,11 +15,11 @@ from acp_proxy.proxy.effects import (
     ChooseAndShowPast,
     CloseTranscript,
     EndTurn,
-    IndexSession,
     LookUpSession,
     RecordMessage,
     RecordNote,
     ReserveOutput,
+    SaveAndIndex,
     StopShowingPast,
 )
 from acp_proxy.proxy.load import load_limits
@@ -108,7 +108,7 @@ def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_
     talk.agent.say(*told, result(1, {"x": 1.0}), chunk("s", "live"))
     step = talk.end_past(1)
     assert step.to_client == line(*told[:2], *TURN_TWO, result(1, {"x": 1.0}), commands("s", "x"), chunk("s", "live"))
-    assert step.kept == [shown_note("agent", Rule.SAME)]
+    assert step.kept == [shown_note("agent", Rule.REPLAY_HAS_ALL)]
     assert talk.open_transcripts == []
 
 
@@ -120,13 +120,13 @@ def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
     assert step.to_client == line(
         GREETING, result(1, {"x": 1.0}), commands("s", "stored"), commands("s", "x"), chunk("s", "live")
     )
-    assert step.kept == [shown_note("transcript", Rule.LESS)]
+    assert step.kept == [shown_note("transcript", Rule.REPLAY_IS_WORSE)]
 
 
 def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
     assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE, needs_comparison=True)]
-    assert talk.end_past(1).kept == [shown_note("transcript", Rule.LESS)]
+    assert talk.end_past(1).kept == [shown_note("transcript", Rule.REPLAY_IS_WORSE)]
 
 
 def test_updates_after_the_answer_are_shown_if_new_and_recorded_once() -> None:
@@ -148,7 +148,7 @@ def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
     step = talk.client.say(prompt(2, "s"))
     assert step.kept == [
         *(agent_kept("s", said) for said in elsewhere),
-        IndexSession("s"),
+        SaveAndIndex("s"),
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
     ]
@@ -493,7 +493,7 @@ def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() 
         BeginTranscript("s", "/w", [], file_format.IMPORTED),
         *(agent_kept("s", said) for said in (TOLD[0], TOLD[1], TOLD[3], TOLD[2])),
         RecordNote("s", opened_note("session/load")),
-        IndexSession("s"),
+        SaveAndIndex("s"),
     ]
     assert talk.client.say(prompt(2, "s")).kept == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
 
@@ -970,7 +970,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
     talk.agent.say(*FINISHED, result(1, {}))
     step = talk.end_past(1)
     assert step.to_client == line(REST, result(1, {}))
-    assert step.kept == [shown_note("transcript", Rule.LESS)]
+    assert step.kept == [shown_note("transcript", Rule.REPLAY_IS_WORSE)]
     assert kept_lines(talk.client.say(prompt(2, "s", "go on"))) == [
         agent_kept("s", REST),
         client_kept("s", prompt(2, "s", "go on")),

@@ -31,13 +31,13 @@ from acp_proxy.proxy.effects import (
     Effect,
     EndTurn,
     Forward,
-    IndexSession,
     LookUpSession,
     RecordMessage,
     RecordNote,
     RecordUnparsedUpdates,
     RelayEffect,
     ReserveOutput,
+    SaveAndIndex,
     StopShowingPast,
     TranscriptEffect,
     Warn,
@@ -440,7 +440,7 @@ def _recorded(effect: TranscriptEffect) -> str:
             return "begin turn"
         case EndTurn():
             return "end turn"
-        case IndexSession():
+        case SaveAndIndex():
             return "index"
         case RecordMessage(_, peer, raw):
             return f"record {peer.name.lower()} {_line(raw)}"

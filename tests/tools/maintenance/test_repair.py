@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import Unmendable
+from acp_proxy.store.layout import lock_folder
 from acp_proxy.tools.maintenance.repair import repair_transcript
-from acp_proxy.transcript import file_access, file_format
+from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
@@ -185,7 +186,7 @@ def test_a_file_without_a_session_is_not_changed(path: Path, copy: Path, data: b
 
 def test_two_repairs_of_one_folder_exclude_each_other(path: Path, copy: Path) -> None:
     write(path, HEADER + b"\0" * 200 + ONE)
-    with file_access.lock_folder(path.parent), pytest.raises(Unmendable, match="Try again"):
+    with lock_folder(path.parent), pytest.raises(Unmendable, match="Try again"):
         repair_transcript(path, copy)
     assert repair_transcript(path, copy) == 1
 
