@@ -328,6 +328,8 @@ class ChooseAndShowPast(Struct, frozen=True):
     """Also send the title made from the prompts."""
     client_update_kinds: frozenset[str] = frozenset()
     """The optional kinds of updates that the client understands."""
+    client_shows_agent_terminals: bool = False
+    """Whether the client shows the terminals that an agent runs itself."""
     protocol_version: int = 1
     """The protocol's version."""
     accepted_content: frozenset[str] = frozenset()

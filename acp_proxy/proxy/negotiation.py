@@ -1,6 +1,6 @@
 """Decides with the answer to ``initialize`` what a connection speaks, what is recorded, and what acp-proxy serves."""
 
-from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol import acp, agent_terminals, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Peer, Response
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import capabilities
@@ -86,6 +86,9 @@ class Negotiation:
         """From here on, lines are of this version."""
         previous, self._negotiated.dialect = self._negotiated.dialect, dialect
         self._negotiated.client_update_kinds = dialect.find_allowed_kinds(self._initialize_params)
+        self._negotiated.client_shows_agent_terminals = agent_terminals.are_shown(
+            acp.member(self._initialize_params, "clientCapabilities")
+        )
         return [SetProtocolVersion(dialect.version)] if dialect is not previous else []
 
     def _stand_aside(self, line: bytes, reason: str) -> list[Effect]:

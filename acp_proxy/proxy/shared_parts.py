@@ -18,6 +18,8 @@ class Negotiated:
         """That of the version of the protocol that they speak."""
         self.client_update_kinds: frozenset[str] = frozenset()
         """The optional kinds of updates that the client understands."""
+        self.client_shows_agent_terminals = False
+        """Whether the client shows the terminals that an agent runs itself."""
         self.accepted_content: frozenset[str] = frozenset()
         """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
         self.sends_title_with_past = True

@@ -164,6 +164,7 @@ class PastThread:
             other_ids=self._transcript.other_ids,
             page_size=FOLDED_PAGE,
             client_update_kinds=effect.client_update_kinds,
+            client_shows_agent_terminals=effect.client_shows_agent_terminals,
             message_ids=comparison.message_ids if comparison is not None else None,
         )
         if effect.protocol_version == ACP_V1:

@@ -9,7 +9,7 @@ what a replay contains.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
@@ -20,9 +20,9 @@ from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript_replay import entry_updates, tool_calls
 from acp_proxy.transcript_replay.entry_updates import Update
 from acp_proxy.transcript_replay.prompts import Echoes, Prompt
-from acp_proxy.transcript_replay.replayed_calls import ReplayedCalls
+from acp_proxy.transcript_replay.replayed_calls import Key, ReplayedCalls
 from acp_proxy.transcript_replay.segments import CompactSegment, FullSegment, Segment
-from acp_proxy.transcript_replay.terminal_output import ReplayedTerminals
+from acp_proxy.transcript_replay.terminal_output import AgentTerminals, ReplayedTerminals
 from acp_proxy.transcript_replay.tool_calls import CallStatement
 
 Mode = Literal["compact", "full"]
@@ -49,6 +49,7 @@ class Replayer:
         other_ids: frozenset[str] = frozenset(),
         page_size: int = 0,
         client_update_kinds: frozenset[str] = frozenset(),
+        client_shows_agent_terminals: bool = True,
         prompt_ends_wait: bool = False,
         message_ids: Mapping[tuple[str, bytes], str] | None = None,
     ) -> None:
@@ -59,6 +60,7 @@ class Replayer:
         ``other_ids``: ids of other sessions whose entries belong to this one; they are replayed with its id.
         ``page_size``: a segment longer than this many bytes is replayed as several segments; 0 for never.
         ``client_update_kinds``: the optional kinds of updates that the client announced.
+        ``client_shows_agent_terminals``: as ``agent_terminals.are_shown``; if not, their output becomes text.
         ``message_ids``: the ids that the agent gives the user's messages, by ``Entry.request_key``.
         ``prompt_ends_wait``: the next prompt ends the wait for echoes of earlier ones.
         """
@@ -73,6 +75,7 @@ class Replayer:
         self._limit = tool_limit if mode == "compact" else 0
         self._page_size, self._page_filled = page_size, 0
         self._terminals = ReplayedTerminals(self._limit)
+        self._agent_terminals = AgentTerminals() if not client_shows_agent_terminals else None
         self._left_out_kinds = update_kinds.OPTIONAL - client_update_kinds
         self._at_once = prompt_ends_wait
         self._message_ids = message_ids or {}
@@ -135,7 +138,7 @@ class Replayer:
         under_way = self._echoes.list_busy_runs() & live_runs if may_turns_go_on is None else frozenset()
         if may_turns_go_on is None:
             self._echoes.leave_out_queued(self._run_id)
-        lines += self._segment.end([] if may_turns_go_on else self._unfinished.take_given_up(under_way))
+        lines += self._end_segment([] if may_turns_go_on else self._unfinished.take_given_up(under_way))
         self._unfinished.take_given_up(())  # forget what is unfinished, since nothing more is replayed
         self._echoes.stop_waiting()
         lines = self._release(lines)
@@ -184,9 +187,15 @@ class Replayer:
         self._page_filled += size
         if self._page_filled < self._page_size:
             return []
-        lines = self._segment.end([])
+        lines = self._end_segment([])
         self._segment, self._page_filled, self._may_add_chunks = self._make_segment(), 0, False
         return lines
+
+    def _end_segment(self, failed: Collection[Key]) -> list[bytes]:
+        """The last lines of the segment. ``failed``: the calls and compactions that were never finished."""
+        notes = self._agent_terminals.make_notes() if self._agent_terminals is not None else ()
+        lines = [line for run, note in notes for line in self._note_terminal(run, note)]
+        return lines + self._segment.end(failed)
 
     def _add_from_client(self, line_number: int, entry: Entry, method: str | None) -> list[bytes]:
         if method == acp.CANCEL:
@@ -211,7 +220,7 @@ class Replayer:
         if self._at_once:
             self._echoes.stop_waiting()
         lines = self._replay_user_messages(self._echoes.begin_prompt(prompt))
-        lines += self._segment.end(self._unfinished.take_given_up(under_way))
+        lines += self._end_segment(self._unfinished.take_given_up(under_way))
         self._segment, self._page_filled = self._make_segment(), 0
         self._new_prompts.append(prompt)
         return lines
@@ -230,14 +239,18 @@ class Replayer:
             case NoteType.OPENED if note.get("method") == acp.LOAD:
                 return self._replay_user_messages(self._echoes.give_up_prompts(run_id, only_cancelled=True))
             case NoteType.TERMINAL:
-                lines: list[bytes] = []
-                for id, content in self._terminals.note(run_id, note).items():
-                    lines += self._segment.add_call(
-                        CallStatement(id, content.run, False, {"content": content.content}, {}, shows_terminal=True)
-                    )
-                return lines
+                return self._note_terminal(run_id, note)
             case _:
                 return []
+
+    def _note_terminal(self, run_id: str, note: Mapping[str, object]) -> list[bytes]:
+        """Note the output of a terminal, and replay the calls again that were replayed without it."""
+        lines: list[bytes] = []
+        for id, content in self._terminals.note(run_id, note).items():
+            lines += self._segment.add_call(
+                CallStatement(id, content.run, False, {"content": content.content}, {}, shows_terminal=True)
+            )
+        return lines
 
     def _add_update(self, update: Update) -> list[bytes]:
         if not update_kinds.is_conversation(update.kind):
@@ -260,6 +273,8 @@ class Replayer:
     def _add_call(self, call: CallStatement | None) -> list[bytes]:
         if call is None:
             return []
+        if self._agent_terminals is not None and call.has_terminal_output:
+            call = self._agent_terminals.take(call)
         return self._replay_user_messages(self._echoes.end_echoes(call.run)) + self._segment.add_call(call)
 
     def _replay_user_messages(self, user_updates: list[Update]) -> list[bytes]:

@@ -5,17 +5,19 @@ turn ends, and again if more becomes known later; the newest calls that were rep
 The bytes kept from one turn to the next are bounded; what is lost is replaced by a placeholder.
 
 A terminal without a note, in a call whose ``_meta`` has terminal output, is the agent's own. Such references stay,
-since the client has the output.
+since the client has the output; for a client that does not show such terminals, ``AgentTerminals`` makes notes of it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, jsonrpc, v2_updates
+from acp_proxy.protocol import acp, agent_terminals, jsonrpc, v2_updates
+from acp_proxy.protocol.agent_terminals import AgentTerminal
 from acp_proxy.transcript_replay import raw_members, truncate
 from acp_proxy.transcript_replay.newest_values import NewestValues
+from acp_proxy.transcript_replay.tool_calls import CallStatement
 
 KEPT_OUTPUT_BYTES = 1024 * 1024
 """The most bytes of outputs, and of contents that wait for an output, that are kept from one turn to the next."""
@@ -24,6 +26,9 @@ PLACEHOLDER = "[the output of this terminal was not recorded]"
 _AWAITING_CALLS_LIMIT = 16
 """The most calls that are sent again when more becomes known of one terminal; agents show one in a call or two. Else a
 terminal of all turns would send all calls again in each."""
+_AGENT_OUTPUT_LIMIT = KEPT_OUTPUT_BYTES // 4
+"""Characters kept of the end of an agent's terminal, and at most twice as many: ``truncate.shorten`` keeps beginnings,
+so what is left must fit."""
 _UNAWAITED_LIMIT = 1000
 """The most terminals that are remembered although no call waits for them."""
 _RESERVED_BYTES = 512
@@ -143,6 +148,48 @@ class ReplayedTerminals:
     def _may_change(self, content: ContentWithTerminals) -> bool:
         terminals = (self._noted_terminals.get((content.run, id)) for id in _find_terminals(content))
         return any(output is None or not output.is_final for output in terminals)
+
+
+class AgentTerminals:
+    """The agent's own terminals, for a client that does not show them."""
+
+    def __init__(self) -> None:
+        self._terminals: NewestValues[_TerminalKey, AgentTerminal] = NewestValues(KEPT_OUTPUT_BYTES)
+        self._changed: dict[_TerminalKey, None] = {}
+        """Those about which something was said since the last notes."""
+
+    def take(self, call: CallStatement) -> CallStatement:
+        """Take what a statement's ``_meta`` says of terminals. Returns the statement without it."""
+        meta = raw_members.parse(call.fields["_meta"])
+        if not isinstance(meta, dict):
+            return call
+        for id in agent_terminals.find_ids(meta):
+            terminal = self._terminals.get((call.run, id)) or AgentTerminal(_AGENT_OUTPUT_LIMIT)
+            terminal.add(meta)
+            self._terminals.put((call.run, id), terminal, terminal.size)
+            self._changed[call.run, id] = None
+        other_meta = agent_terminals.remove_all(meta)
+        fields = {name: raw for name, raw in call.fields.items() if name != "_meta"}
+        if other_meta:
+            fields["_meta"] = jsonrpc.dump(other_meta)
+        return replace(call, fields=fields, line=None, has_terminal_output=False)
+
+    def make_notes(self) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """What changed since the last call, as notes of terminals of the client, each with its run."""
+        for run, id in self._changed:
+            if (terminal := self._terminals.get((run, id))) is not None:
+                yield (
+                    run,
+                    {
+                        "terminalId": id,
+                        "output": terminal.output,
+                        "truncated": terminal.is_cut,
+                        "exitStatus": terminal.exit_status,
+                        "final": terminal.exit_status is not None,
+                    },
+                )
+        self._changed.clear()
+        self._terminals.trim()
 
 
 def _find_terminals(content: ContentWithTerminals) -> set[str]:

@@ -8,16 +8,12 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, agent_terminals, jsonrpc
 from acp_proxy.protocol.update_kinds import TOOL_CALL, TOOL_CALL_UPDATE
 from acp_proxy.transcript_replay import raw_members
 from acp_proxy.transcript_replay.entry_updates import Update
 from acp_proxy.transcript_replay.raw_members import Members
 
-_OUTPUT_PREFIX = "terminal_"
-"""The beginning of the names in ``_meta`` under which agents send the output of their own terminals
-(``terminal_info``, ``terminal_output``, ``terminal_exit``): codex-acp, pi and claude-agent-acp do, because Zed reads
-them."""
 UNFINISHED_STATUSES = frozenset({"pending", "in_progress"})
 FAILED = b'"failed"'
 _NOT_FIELDS = ("sessionUpdate", "toolCallId")
@@ -38,7 +34,7 @@ class CallStatement(Struct, frozen=True):
     ``is_start``: it is a ``tool_call`` rather than a ``tool_call_update``. ``fields``: the call's fields, without
     absent ones. ``params_members``: the members of ``params`` beside the update. ``shows_terminal``: its content refers
     to a terminal. ``line``: the original line, if it can be sent as it is. ``is_from_permission``: it comes from a
-    permission request. ``has_terminal_output``: its ``_meta`` contains output of the agent's own terminal.
+    permission request. ``has_terminal_output``: its ``_meta`` is about a terminal of the agent's own.
     """
 
     id: str
@@ -138,7 +134,7 @@ def _make_statement(
         status=acp.text(value, "status"),
         shows_terminal=_shows_terminal(value.get("content")),
         line=line,
-        has_terminal_output=_has_output(value.get("_meta")),
+        has_terminal_output=agent_terminals.has_any(value.get("_meta")),
     )
 
 
@@ -148,7 +144,3 @@ def _is_stated(name: str, value: object) -> bool:
 
 def _shows_terminal(content: object) -> bool:
     return isinstance(content, list) and any(acp.text(item, "type") == "terminal" for item in content)
-
-
-def _has_output(meta: object) -> bool:
-    return isinstance(meta, Mapping) and any(name.startswith(_OUTPUT_PREFIX) for name in meta)

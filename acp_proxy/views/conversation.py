@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Literal
 
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
+from acp_proxy.protocol.agent_terminals import AgentTerminal
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript import rewinds
@@ -444,11 +445,11 @@ def merge_updates(updates: Iterable[Mapping[str, object]]) -> dict[str, object]:
     """The last value of each field other than null, of updates of a call. Output of the agent's own terminals in them
     (in ``_meta``) replaces the content's terminals."""
     fields: dict[str, object] = {}
-    output_parts: list[str] = []
+    terminal = AgentTerminal()
     for update in updates:
         fields |= {name: value for name, value in update.items() if value is not None or name not in fields}
-        output_parts.append(acp.text(acp.member(update.get("_meta"), "terminal_output"), "data") or "")
-    output, content = "".join(output_parts), fields.get("content")
+        terminal.add(update.get("_meta"))
+    output, content = terminal.output, fields.get("content")
     if output and isinstance(content, list):
         fields["content"] = [_replace_terminal(item, output) for item in content]
     return fields

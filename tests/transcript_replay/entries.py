@@ -109,6 +109,7 @@ def lines_of(
     tool_limit: int = TOOL_LIMIT,
     other_ids: frozenset[str] = frozenset(),
     is_in_use_elsewhere: bool = False,
+    client_shows_agent_terminals: bool = True,
 ) -> list[bytes]:
     telling = Replayer(
         SESSION,
@@ -117,6 +118,7 @@ def lines_of(
         mode=mode,
         tool_limit=tool_limit,
         other_ids=other_ids,
+        client_shows_agent_terminals=client_shows_agent_terminals,
     )
     told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
     return told + telling.end()

@@ -5,9 +5,11 @@ from typing import Any, get_args
 
 import pytest
 
-from acp_proxy.transcript_replay.replayer import Mode, Replayer
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript_replay.replayer import TOOL_LIMIT, Mode, Replayer
 from acp_proxy.transcript_replay.terminal_output import PLACEHOLDER
 from tests.transcript_replay.entries import (
+    AGENT,
     RUN,
     SESSION,
     USER,
@@ -26,6 +28,7 @@ from tests.transcript_replay.entries import (
     tell,
     terminal,
     updated,
+    updates_in,
 )
 from tests.transcript_replay.held import measure_held
 
@@ -135,3 +138,65 @@ def test_a_call_takes_little_more_memory_than_the_limit() -> None:
 def test_zero_means_no_limit() -> None:
     flood: list[Any] = [changed("t", _meta=output("x" * 100_000)) for _ in range(30)]
     assert len(tell(*RUNNING[:1], *flood, RUNNING[3], tool_limit=0)) == 32
+
+
+# --- a client that does not show them
+
+
+def tell_as_text(*entries: Entry, mode: Mode = "compact", tool_limit: int = TOOL_LIMIT) -> list[Value]:
+    return updates_in(lines_of(*entries, mode=mode, tool_limit=tool_limit, client_shows_agent_terminals=False))
+
+
+def find_shown(told: list[Value]) -> list[object]:
+    """What is shown in the end, and of ``_meta`` all that came."""
+    return [
+        [one["content"] for one in told if "content" in one][-1],
+        [one["status"] for one in told if "status" in one][-1],
+        *[one["_meta"] for one in told if "_meta" in one],
+    ]
+
+
+@MODES
+def test_their_output_is_text_for_a_client_that_does_not_show_them(mode: Mode) -> None:
+    shown = find_shown(tell_as_text(*RUNNING, mode=mode))
+    assert shown == [[content("```\na\nb\n```\n[exited with code 0]")], "completed"]
+
+
+@MODES
+def test_their_output_becomes_text_in_the_calls_place(mode: Mode) -> None:
+    told = tell_as_text(prompt_entry("go"), chunk("x"), *RUNNING, chunk("y"), answer(), mode=mode)
+    said = [one["content"]["text"] for one in told if one["sessionUpdate"] == AGENT]
+    kinds = [one["sessionUpdate"] for one in told]
+    assert said == ["x", "y"]
+    assert kinds.index("tool_call") == kinds.index(AGENT) + 1
+
+
+@MODES
+def test_other_meta_stays_for_a_client_that_does_not_show_them(mode: Mode) -> None:
+    tool = {"claudeCode": {"toolName": "Bash"}}
+    told = tell_as_text(RUNNING[0], changed("t", _meta={**output("a"), **tool}), RUNNING[3], mode=mode)
+    assert find_shown(told)[2:] == [tool]
+
+
+@MODES
+def test_output_that_replaces_the_pieces_before_it_counts(mode: Mode) -> None:
+    piece = {"terminal_output_delta": {"terminal_id": "1", "data": "the first"}}
+    told = tell_as_text(RUNNING[0], changed("t", _meta=piece), changed("t", _meta=output("all")), RUNNING[3], mode=mode)
+    assert find_shown(told)[0] == [content("```\nall\n```\n[exited with code 0]")]
+
+
+@MODES
+def test_output_in_a_later_turn_is_added_to_the_text(mode: Mode) -> None:
+    told = tell_as_text(prompt_entry("a"), *RUNNING[:2], prompt_entry("b", id=2), *RUNNING[2:], mode=mode)
+    contents = [one["content"] for one in told if "content" in one and one["sessionUpdate"] != USER]
+    assert contents[0] == [content("```\na\n```")]
+    assert contents[-1] == [content("```\na\nb\n```\n[exited with code 0]")]
+
+
+def test_of_endless_output_the_end_becomes_text() -> None:
+    flood = [changed("t", _meta=output(f"{number:07}\n" * 1000)) for number in range(600)]
+    [told] = tell_as_text(RUNNING[0], *flood, RUNNING[3])
+    shown = told["content"][0]["content"]["text"]
+    assert "[the terminal kept only the end of its output]" in shown
+    assert "0000599" in shown
+    assert "0000001" not in shown

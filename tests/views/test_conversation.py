@@ -192,7 +192,7 @@ def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path:
     calls = [
         tool("1", title="Run", content=shown, _meta=meta[0]),
         tool("1", "tool_call_update", _meta=meta[1]),
-        tool("1", "tool_call_update", _meta={"terminal_output": {"data": "b"}}),
+        tool("1", "tool_call_update", _meta={"terminal_output_delta": {"data": "b"}}),
         tool("1", "tool_call_update", status="completed", _meta={"terminal_exit": {"exit_code": 0}}),
         tool("2", title="Other", status="completed", content=shown, _meta=meta[0]),
     ]

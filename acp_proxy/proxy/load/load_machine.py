@@ -315,6 +315,7 @@ class LoadMachine:
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
                 sends_title=self._negotiated.sends_title_with_past,
                 client_update_kinds=self._negotiated.client_update_kinds,
+                client_shows_agent_terminals=self._negotiated.client_shows_agent_terminals,
                 protocol_version=self._negotiated.dialect.version,
                 accepted_content=self._negotiated.accepted_content if gives_handover_record else frozenset(),
             )

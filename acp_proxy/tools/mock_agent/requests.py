@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from acp_proxy import __version__
-from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
+from acp_proxy.protocol import acp, agent_terminals, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.acp import InvalidParams
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.tools.mock_agent.sessions import PlayedSession, PlayedSessions
@@ -54,6 +54,7 @@ class RequestHandlers:
         self._sessions = sessions
         self._offered = _OFFERED_METHODS[capabilities]
         self._kinds: frozenset[str] = frozenset()
+        self._client_shows_agent_terminals = False
         self.speaks_v2 = False
         """Whether the client speaks version 2."""
         required_handlers: dict[str, Callable[[object], Reply]] = {
@@ -95,7 +96,9 @@ class RequestHandlers:
         agent_info = {"name": NAME, "title": "Mock agent", "version": __version__}
         if version >= versions.V2.version:
             return self._answer_initialize_v2(agent_info)
-        self._kinds = update_kinds.find_allowed(acp.member(params, "clientCapabilities"))
+        client_capabilities = acp.member(params, "clientCapabilities")
+        self._kinds = update_kinds.find_allowed(client_capabilities)
+        self._client_shows_agent_terminals = agent_terminals.are_shown(client_capabilities)
         capabilities = {
             "loadSession": acp.LOAD in self._offered,
             "promptCapabilities": _ANY_PROMPT,
@@ -133,7 +136,11 @@ class RequestHandlers:
 
     def _load(self, params: object) -> Reply:
         session = self._open(params)
-        before, after = session.make_replay_v2() if self.speaks_v2 else session.make_replay(self._kinds)
+        before, after = (
+            session.make_replay_v2()
+            if self.speaks_v2
+            else session.make_replay(self._kinds, client_shows_agent_terminals=self._client_shows_agent_terminals)
+        )
         return Reply(self._describe_state(session), before, after)
 
     def _resume(self, params: object) -> Reply:

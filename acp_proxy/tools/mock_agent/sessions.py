@@ -54,13 +54,20 @@ class PlayedSession:
         known_members = {name: value for name, value in optional.items() if value is not None}
         return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known_members}
 
-    def make_replay(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
+    def make_replay(
+        self, kinds: frozenset[str] = frozenset(), *, client_shows_agent_terminals: bool = True
+    ) -> tuple[list[bytes], list[bytes]]:
         """The replay for a load: the lines before the answer, and those after it.
 
-        ``kinds``: the optional kinds of updates that the client supports.
+        ``kinds``: the optional kinds of updates that the client supports. ``client_shows_agent_terminals``: as for
+        ``Replayer``.
         """
         replayer = Replayer(
-            self.id, run_id=RUN, other_ids=frozenset(self.header.forked_from), client_update_kinds=kinds
+            self.id,
+            run_id=RUN,
+            other_ids=frozenset(self.header.forked_from),
+            client_update_kinds=kinds,
+            client_shows_agent_terminals=client_shows_agent_terminals,
         )
         lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]
         return [*lines, *replayer.end()], [*replayer.list_states(), *self._encode_title()]
@@ -68,7 +75,13 @@ class PlayedSession:
     def make_replay_v2(self) -> tuple[list[bytes], list[bytes]]:
         """As ``make_replay``, for a client of version 2."""
         other_ids = frozenset(self.header.forked_from)
-        v1_replayer = Replayer(self.id, run_id=RUN, other_ids=other_ids, client_update_kinds=update_kinds.OPTIONAL)
+        v1_replayer = Replayer(
+            self.id,
+            run_id=RUN,
+            other_ids=other_ids,
+            client_update_kinds=update_kinds.OPTIONAL,
+            client_shows_agent_terminals=False,
+        )
         replayer = V2ClientReplayer(self.id, v1_replayer, V2Replayer(self.id, other_ids=other_ids))
         replayer.new_session_count = sum(file_format.begins_new_session(entry.note) for entry in self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]

@@ -58,6 +58,18 @@ from tests.proxy.load.loading import (
 # The usual order.
 
 
+@pytest.mark.parametrize("meta", [{"terminal_output": True}, {"terminal_output_delta": True}, {}])
+def test_whoever_shows_the_past_knows_whether_the_client_shows_the_agents_terminals(meta: dict[str, bool]) -> None:
+    talk = CoreConversation()
+    talk.stored["s"] = SimulatedSession()
+    talk.client.say(request(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {"_meta": meta}}))
+    talk.agent.say(result(0, {"protocolVersion": 1, "agentCapabilities": RESUMES}))
+    talk.client.say(load(1, "s"))
+    [asked] = talk.agent.say(result(1, {})).asked
+    assert isinstance(asked, ChooseAndShowPast)
+    assert asked.client_shows_agent_terminals == bool(meta)
+
+
 def test_a_load_is_sent_as_a_resume_then_the_past_is_shown_then_it_is_answered() -> None:
     talk = about_to_load()
     step = talk.client.say(load(1, "s"))

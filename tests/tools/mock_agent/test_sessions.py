@@ -73,6 +73,23 @@ def test_optional_updates_are_sent_only_to_clients_that_support_them() -> None:
         assert len(methods.answer(Request(b"", RequestId("1"), acp.LOAD, load)).lines_before) == count
 
 
+def test_terminals_of_the_agent_are_text_for_clients_that_do_not_show_them() -> None:
+    shows: dict[str, Any] = {"content": [{"type": "terminal", "terminalId": "1"}]}
+    output = {"terminal_output": {"terminal_id": "1", "data": "printed"}}
+    call = transcript_lines.update("tool_call", toolCallId="c", title="run", status="completed", _meta=output, **shows)
+    methods = RequestHandlers(
+        PlayedSessions([session(transcript_lines.prompt_line("go"), call, transcript_lines.answer())]), "full"
+    )
+    replays = []
+    for meta in ({}, {"terminal_output": True}):
+        params = {"protocolVersion": 1, "clientCapabilities": {"_meta": meta}}
+        methods.answer(Request(b"", RequestId("0"), acp.INITIALIZE, params))
+        load = {"sessionId": transcript_lines.SESSION, "cwd": transcript_lines.CWD, "mcpServers": []}
+        replays.append(b"".join(methods.answer(Request(b"", RequestId("1"), acp.LOAD, load)).lines_before))
+    assert [b"terminalId" in replay for replay in replays] == [False, True]
+    assert all(b"printed" in replay for replay in replays)
+
+
 def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None:
     later = {"currentModeId": "code", "availableModes": []}
     first = session(
