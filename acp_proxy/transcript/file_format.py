@@ -229,8 +229,8 @@ def encode_message_parts(
     protocol_version: int = ACP_V1,
 ) -> Parts:
     """The line of an entry with a message (``raw``, without its newline), in parts, so that a long one is not copied.
-    ``answered_method``: the method that a response answers. ``is_plain=False``: the message fails ``jsonrpc.is_plain``,
-    so it is written as a string."""
+    ``answered_method``: the method that a response answers. ``is_plain=False``: the message fails
+    ``jsonrpc.is_embeddable``, so it is written as a string."""
     method = f'"of":{json.dumps(answered_method)},' if answered_method else ""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_encode_version(protocol_version)}'.encode()
     if is_plain:
@@ -240,11 +240,11 @@ def encode_message_parts(
 
 def encode_update_parts(at: str, run: str, data: bytes, protocol_version: int = ACP_V1) -> Parts:
     """The lines of many entries of one time: agent messages, each of which ends in a newline. In parts, so that a long
-    line is not copied. They were not parsed: one that is not JSON is written as it came, or as a string if a reader
-    could take a part of it for an entry."""
-    if data.rfind(ENTRY_START) >= 0:  # faster than ``in``
+    line is not copied. They were not parsed: one that is not JSON is written as it came, or as a string if it is not
+    text, or a reader could take a part of it for an entry."""
+    if data.rfind(ENTRY_START) >= 0 or not _is_text(data):  # rfind is faster than ``in``
         raw_lines = data[:-1].split(b"\n")
-        are_plain = [ENTRY_START not in raw or jsonrpc.is_embeddable(raw) for raw in raw_lines]
+        are_plain = [_is_text(raw) and (ENTRY_START not in raw or jsonrpc.is_embeddable(raw)) for raw in raw_lines]
         if not all(are_plain):
             pairs = zip(raw_lines, are_plain, strict=True)
             return [
@@ -255,6 +255,19 @@ def encode_update_parts(at: str, run: str, data: bytes, protocol_version: int = 
     if data.find(b"\n") + 1 == len(data):
         return [start, memoryview(data)[:-1], b"}\n"]
     return [start, data[:-1].replace(b"\n", b"}\n" + start), b"}\n"]
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether it is UTF-8 without NUL, which a reader takes for what a crash left."""
+    if data.rfind(b"\0") >= 0:
+        return False
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _encode_version(protocol: int) -> str:
@@ -386,7 +399,8 @@ def _read_enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
             jsonrpc.parse_strictly(line)  # unknown keys may follow the message
         except ValueError:
             if line.endswith(b"}") and _was_passed_unparsed(raw, run or ""):
-                return Entry(at or "", run or "", Peer(peer), of, raw=raw, protocol_version=protocol)
+                value = jsonrpc.parse_leniently(raw)
+                return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol_version=protocol)
             raise
         raw = json_splice.encode(json_splice.get_first_value(json_splice.decode(line[envelope.end() :])))
         value = jsonrpc.parse_strictly(raw)

@@ -4,6 +4,7 @@ Values keep their JSON text, also ``1.0``, integers of any size and unknown memb
 (``raw``) raise ValueError or KeyError if it is not an update or is nested too deeply.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -50,6 +51,12 @@ def find_content(raw: bytes) -> bytes:
     return split_update(raw)[0]["content"]
 
 
+_SURROGATES = re.compile(
+    rb"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)", re.DOTALL
+)
+"""Any escape of a JSON text: a pair of surrogates, half of one (with a group), or another."""
+
+
 def encode_line(
     session_id: str, kind: str, members: Mapping[str, bytes], params_members: Mapping[str, bytes] | None = None
 ) -> bytes:
@@ -58,18 +65,33 @@ def encode_line(
     update_text = b"".join(_encode_members(members.items()))
     params_text = b"".join(_encode_members((params_members or {}).items()))
     kind_text = jsonrpc.dump(kind)
-    return b"".join(
-        (
-            _HEAD,
-            jsonrpc.dump(session_id),
-            b',"update":{"sessionUpdate":',
-            kind_text,
-            update_text,
-            b"}",
-            params_text,
-            b"}}\n",
+    return _make_readable(
+        b"".join(
+            (
+                _HEAD,
+                jsonrpc.dump(session_id),
+                b',"update":{"sessionUpdate":',
+                kind_text,
+                update_text,
+                b"}",
+                params_text,
+                b"}}\n",
+            )
         )
     )
+
+
+def _make_readable(line: bytes) -> bytes:
+    """The line with U+FFFD in place of half surrogate pairs and of bytes that are not UTF-8. A strict parser refuses a
+    line with these; live, that was one of the many lines of which this one was made."""
+    if not line.isascii():
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            line = line.decode(errors="replace").encode()
+    if line.rfind(b"\\ud") < 0 and line.rfind(b"\\uD") < 0:  # faster than ``in``
+        return line
+    return _SURROGATES.sub(lambda escape: escape[0] if escape[1] is None else b"\\ufffd", line)
 
 
 def split_array(array: bytes) -> list[bytes]:

@@ -489,3 +489,36 @@ def test_text_after_a_message_changes_nothing_in_its_entry(rest: bytes) -> None:
     )
     assert entry.raw == update
     assert entry.value == json.loads(update)
+
+
+@pytest.mark.parametrize(
+    ("spelled_text", "read_text"),
+    [
+        (b"caf\xe9", "caf\udce9"),
+        (b"cut off \xf0\x9f\x98", "cut off \udcf0\udc9f\udc98"),
+        (b"a\tb\x1b[0m", "a\tb\x1b[0m"),
+        (b"a\0b", "a\0b"),
+    ],
+)
+def test_an_update_that_passed_unparsed_is_read_though_strict_parsers_refuse_it(
+    spelled_text: bytes, read_text: str
+) -> None:
+    start = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"text":"'
+    raws = [start + text + b'"}}}' for text in (b"one", spelled_text, b"two")]
+    data = b"".join(raw + b"\n" for raw in raws)
+
+    written = b"".join(file_format.encode_update_parts(AT, RUN, data))
+
+    entries = [decode(line) for line in written.splitlines(keepends=True)]
+    values: list[Any] = [entry.value for entry in entries]
+    assert [value["params"]["update"]["text"] for value in values] == ["one", read_text, "two"]
+    assert [entry.raw for entry in entries] == raws
+    assert b"\0" not in written, "a crash leaves that"
+    written.decode()
+
+
+def test_an_update_that_is_not_utf8_is_read_from_the_transcripts_of_older_versions() -> None:
+    raw = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"text":"caf\xe9"}}}'
+    entry = decode(b'{"at":"%b","run":"%b","from":"agent","message":%b}\n' % (AT.encode(), RUN.encode(), raw))
+    value: Any = entry.value
+    assert (entry.raw, value["params"]["update"]["text"]) == (raw, "caf\udce9")

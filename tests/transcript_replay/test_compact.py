@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import orjson
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
@@ -319,3 +320,34 @@ def test_only_a_turn_that_is_longer_than_a_page_comes_in_pieces() -> None:
     assert pieces(turn * 3, page=size * 3 // 2) == ["a" * 10] * 3
     assert "".join(pieces(turn, page=size // 2)) == "a" * 10
     assert len(pieces(turn, page=size // 2)) == 2
+
+
+# --- what strict parsers refuse
+
+
+@pytest.mark.parametrize(
+    ("pieces", "joined"),
+    [
+        (["a", r"b \ud83d", "c"], "ab \ufffdc"),
+        (["a", r"\uDE00", "c"], "a\ufffdc"),
+        (["a", r"\uD83D", r"\uDE00 b"], "a\U0001f600 b"),
+        (["a", r"\\ud83d"], r"a\ud83d"),
+        (["a", "caf\udce9"], "acaf\ufffd"),
+    ],
+)
+def test_half_a_character_does_not_make_a_message_unreadable(pieces: list[str], joined: str) -> None:
+    start = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
+    start += b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'
+    raws = [start + piece.encode(errors="surrogateescape") + b'"}}}}' for piece in pieces]
+    [line] = lines_of(*(message_entry(raw, Peer.AGENT) for raw in raws))
+    assert orjson.loads(line)["params"]["update"]["content"]["text"] == joined
+
+
+@pytest.mark.parametrize("half", [rb"\ud83d", b"\xe9"])
+def test_half_a_character_in_an_update_does_not_make_a_call_unreadable(half: bytes) -> None:
+    start = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
+    start += b'{"sessionUpdate":"tool_call_update","toolCallId":"c","rawOutput":"'
+    output = message_entry(start + half + b'"}}}', Peer.AGENT)
+    [line] = lines_of(call("c"), output, changed("c", status="completed"))
+    sent = orjson.loads(line)["params"]["update"]
+    assert (sent["title"], sent["rawOutput"], sent["status"]) == ("Call c", "\ufffd", "completed")
