@@ -256,7 +256,9 @@ def _read_value(raw: bytes, value: object) -> Message:
         if "id" in value:
             return Request(raw, read_request_id(value["id"], raw, "id"), method, value.get("params"))
         return Notification(raw, method, value.get("params"))
-    if "method" not in value and ("result" in value or "error" in value):
+    # JavaScript writes no result if that is undefined.
+    is_answer = "result" in value or "error" in value or ("jsonrpc" in value and "id" in value)
+    if is_answer and "method" not in value:
         id = read_request_id(value["id"], raw, "id") if "id" in value else None
         return Response(raw, id, value.get("result"), value.get("error"))
     return Opaque(raw, is_json=True)

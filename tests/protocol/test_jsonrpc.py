@@ -76,6 +76,8 @@ def test_a_request_with_a_null_id_is_a_request() -> None:
 
 def test_a_response_has_a_result_or_an_error_and_no_method() -> None:
     assert read_message(b'{"id":1,"result":null}') == Response(b'{"id":1,"result":null}', RequestId("1"), None, None)
+    undefined = b'{"jsonrpc":"2.0","id":1}'  # as JavaScript writes it
+    assert read_message(undefined) == Response(undefined, RequestId("1"), None, None)
     failed = read_message(b'{"id":"a","error":{"code":1}}')
     assert failed == Response(b'{"id":"a","error":{"code":1}}', RequestId('"a"'), None, {"code": 1})
     assert read_message(b'{"error":{}}') == Response(b'{"error":{}}', None, None, {})
@@ -272,7 +274,9 @@ def assert_read(message: jsonrpc.Message, value: Any) -> None:
             assert isinstance(message, Request if "id" in value else Notification)
             assert isinstance(message, Request | Notification)
             assert message.method == method
-        case dict() if "method" not in value and value.keys() & {"result", "error"}:
+        case dict() if "method" not in value and (
+            value.keys() & {"result", "error"} or value.keys() >= {"jsonrpc", "id"}
+        ):
             assert isinstance(message, Response)
             assert (message.id is None) == ("id" not in value)
             assert (message.error is None) == (value.get("error") is None)
