@@ -23,8 +23,9 @@ from acp_proxy.comparison.letters import SHORT_TEXT_LIMIT, digest, make_substitu
 from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.sent_messages import SentMessage, SentUpdate
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import NOT_FINAL_STATUSES, TranscriptText
-from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.comparison.text_builder import has_output
+from acp_proxy.comparison.transcript_text import NOT_FINAL_STATUSES, RecordedCall, TranscriptText
+from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
 
 
@@ -622,4 +623,18 @@ class Comparison:
                     sent_update.line = acp.with_text(sent_update.line, known_call.id, "params", "update", "toolCallId")
             sent_update.ends_call = known_call.is_turn_over
             self.tail.add_call_end(sent_update)
+        elif not known_call.has_output and has_output(update):
+            self._add_call_output(sent_update, known_call, update)
         return call_index
+
+    def _add_call_output(self, sent_update: SentUpdate, known_call: RecordedCall, update: object) -> None:
+        """Add what a known call gave, of which the transcript has nothing: some agents send it only in a replay."""
+        fields = {name: acp.member(update, name) for name in ("content", "rawOutput", "_meta")}
+        output = {name: value for name, value in fields.items() if value is not None}
+        output_update = {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": known_call.id, **output}
+        with suppress(ValueError, KeyError):
+            sent_update.line = json_splice.with_value(
+                sent_update.line, jsonrpc.dump(output_update).decode(), "params", "update"
+            )
+            sent_update.ends_call = known_call.is_turn_over
+            self.tail.add(sent_update)

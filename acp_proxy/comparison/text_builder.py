@@ -13,7 +13,7 @@ from acp_proxy.comparison.letters import (
     read_block_letters,
 )
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, RecordedCall, TranscriptText, UserMessage
-from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol import acp, agent_terminals, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
 from acp_proxy.transcript import rewinds
@@ -363,11 +363,29 @@ class TextBuilder:
             call = text.calls[known_indexes[-1]]
             call.title = title or call.title
             call.status = status or call.status
+            call.has_output = call.has_output or has_output(update)
             return
         text.calls_by_id.setdefault(id, []).append(len(text.calls))
         text.calls.append(
-            RecordedCall(id, title, turn_number=turn, position=self._size, status=status, run=self._run_id)
+            RecordedCall(
+                id,
+                title,
+                turn_number=turn,
+                position=self._size,
+                status=status,
+                has_output=has_output(update),
+                run=self._run_id,
+            )
         )
+
+
+def has_output(update: object) -> bool:
+    """Whether an update of a call has something of what the call gave."""
+    return (
+        bool(acp.member(update, "content"))
+        or acp.member(update, "rawOutput") is not None
+        or agent_terminals.has_any(acp.member(update, "_meta"))
+    )
 
 
 def takes_back(text: str) -> bool:

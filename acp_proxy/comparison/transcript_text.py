@@ -81,6 +81,8 @@ class RecordedCall(Struct):
     """The position of the first letter that follows it."""
     status: str | None
     """Its last one."""
+    has_output: bool
+    """Whether the transcript has anything of what it gave."""
     run: str
     """The one that recorded it."""
     is_turn_over: bool = True

@@ -325,6 +325,32 @@ def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
     assert tail(comparison) == [call("2", "look")]
 
 
+OUTPUT: Update = {
+    "content": [{"type": "content", "content": {"type": "text", "text": "out"}}],
+    "rawOutput": {"code": 0},
+}
+
+
+def test_what_a_call_gave_is_new_if_the_transcript_has_nothing_of_that() -> None:
+    past = transcript("> a", "~ so", call("1", "look"), "Done with it.", "> b", "And on.")
+    replay: list[str | Update] = ["> a", call("1", "look") | OUTPUT, "Done with it.", "> b", "And on."]
+    output = {"sessionUpdate": "tool_call_update", "toolCallId": "1"} | OUTPUT
+    comparison = compare_replay(past, *replay)
+    assert (choose_past(comparison).rule, tail(comparison), list_new(comparison)) == (IS_WORSE, [output], [output])
+
+    renamed = ["> a", call("x", "look", "pending"), call("x", None, kind="tool_call_update") | OUTPUT, *replay[2:]]
+    comparison = compare_replay(past, *renamed)
+    assert (tail(comparison), list_new(comparison)) == ([output], [output]), "with the transcript's id"
+
+
+def test_what_a_call_gave_is_new_once() -> None:
+    said: list[str | Update] = ["> a", call("1", "look") | OUTPUT, "Done with it.", "> b", "And on."]
+    other = {"content": [{"type": "content", "content": {"type": "text", "text": "in other words"}}]}
+    for live in (said, ["> a", call("1", "look"), call("1", kind="tool_call_update") | OUTPUT, *said[2:]]):
+        comparison = compare_replay(transcript(*live), "> a", call("1", "look") | other, *said[2:])
+        assert (choose_past(comparison).rule, tail(comparison), list_new(comparison)) == (HAS_ALL, [], [])
+
+
 def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
     past = transcript("> a", call("1", "look", "in_progress"), answered=False)
     end = call("1", status="completed", kind="tool_call_update")
