@@ -18,7 +18,8 @@ from msgspec import Struct, field
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.reader import Line, TranscriptReader
+from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
+from acp_proxy.transcript.turn_order import order_turns
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.conversation import number_turns
 from acp_proxy.views.tool_calls import COMPLETED, FAILED, read_command
@@ -135,18 +136,25 @@ def _read_into(
     ``read_children``: the ids of subagents that were read already. ``turn``: the turn of the parent to which everything
     belongs; 0: count turns here.
     """
-    lines = (line for line in read_as_v1(reader.read_alike()) if isinstance(line, Line))  # the others are only words
-    for number, line in number_turns(lines):
-        if line.entry is None:
-            continue
+    for number, entry in read_numbered(reader):
         subagent = edit_reader.add(
-            turn or number, line.entry, scope=reader.header.session_id if turn and reader.header else ""
+            turn or number, entry, scope=reader.header.session_id if turn and reader.header else ""
         )
         if subagent is not None and open_child is not None and subagent not in read_children:
             read_children.add(subagent)
             with open_child(subagent) as inner_reader:
                 if inner_reader is not None:
                     _read_into(edit_reader, inner_reader, open_child, read_children, turn or number or 1)
+
+
+def read_numbered(
+    reader: TranscriptReader, lines: Iterable[Line | AlikeLines] | None = None
+) -> Iterator[tuple[int, Entry]]:
+    """The entries with the numbers of their turns, as a conversation has both. Without lines alike, which are only
+    words. ``lines``: those of ``reader``, from a caller who measures them. Raises OSError."""
+    ordered = order_turns(reader.read_alike() if lines is None else lines, reader.find_last_lines)
+    whole_lines = (line for line in read_as_v1(ordered) if isinstance(line, Line))
+    return ((number, line.entry) for number, line in number_turns(whole_lines) if line.entry is not None)
 
 
 class EditReader:

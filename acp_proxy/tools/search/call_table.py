@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from acp_proxy.protocol import timestamps
-from acp_proxy.tools.changes.edits import CallSummary, EditReader
+from acp_proxy.tools.changes.edits import CallSummary, EditReader, read_numbered
 from acp_proxy.tools.search.fts_table import (
     TRANSCRIPTS,
     Addition,
@@ -20,11 +20,9 @@ from acp_proxy.tools.search.fts_table import (
     MeasuredLines,
     TranscriptTable,
 )
-from acp_proxy.transcript.reader import Line, TranscriptReader
-from acp_proxy.transcript.v2_entries import read_as_v1
-from acp_proxy.views.conversation import number_turns
+from acp_proxy.transcript.reader import TranscriptReader
 
-_SCHEMA = 3
+_SCHEMA = 4
 _LONGEST_TEXT = 4096
 """Characters of a title or command: a longer one has a file in it."""
 
@@ -77,9 +75,8 @@ def read_calls(
     if header is None:
         return None
     edit_reader, lines = EditReader(), MeasuredLines(reader.read_alike())
-    for turn, line in number_turns(line for line in read_as_v1(lines) if isinstance(line, Line)):  # others are words
-        if line.entry is not None:
-            edit_reader.add(turn, line.entry)
+    for turn, entry in read_numbered(reader, lines):
+        edit_reader.add(turn, entry)
     calls = [
         StoredCall(call.turn, timestamps.normalize(edit_reader.find_start(call.turn) or call.stamp) or "", encoded)
         for call in edit_reader.list_calls()

@@ -1,10 +1,14 @@
 """Which edits a transcript's tool calls made."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.proxy_store import ProxyStore
+from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear, read_edits
+from tests.store import transcript_lines
 from tests.tools.changes.calls import Told, diff, edit_call, ended_call, started_call
 
 
@@ -110,6 +114,29 @@ def test_a_call_that_is_repeated_later_counts_once() -> None:
 def test_an_id_that_is_used_again_is_another_call() -> None:
     edits, _ = read(edit_call("1", "a", "0", "1"), edit_call("1", "a", "1", "2"))
     assert changes(edits) == [(1, "a", "whole", "0", "1"), (2, "a", "whole", "1", "2")]
+
+
+@pytest.mark.parametrize("second", ["1", "2"])
+def test_edits_of_two_windows_at_once_have_the_turns_of_their_windows(tmp_path: Path, second: str) -> None:
+    def sent(run: str, update: dict[str, Any]) -> bytes:
+        value = {"method": "session/update", "params": {"sessionId": transcript_lines.SESSION, "update": update}}
+        return transcript_lines.message(value, Peer.AGENT, run=run)
+
+    store = ProxyStore(tmp_path / "store")
+    lines = [
+        *(transcript_lines.prompt_line(run, run=run) for run in ("run001", "run002")),
+        sent("run001", started_call("1")),
+        sent("run002", started_call(second)),
+        sent("run001", ended_call("1", content=[diff("a", None, "x")])),
+        sent("run002", ended_call(second, content=[diff("b", None, "y")])),
+        *(transcript_lines.answer(run=run) for run in ("run001", "run002")),
+    ]
+    transcript_lines.store_lines(store, "agent", transcript_lines.SESSION, *lines)
+    reader = store.open_reader("agent", transcript_lines.SESSION)
+    found = read_edits(reader)
+    reader.close()
+    assert changes(found.edits) == [(1, "a", "whole", None, "x"), (2, "b", "whole", None, "y")]
+    assert found.prompts == {1: "run001", 2: "run002"}
 
 
 def test_deletes_and_moves_are_known_by_their_kind() -> None:

@@ -52,6 +52,15 @@ def test_a_call_that_ends_in_a_later_turn_has_its_result_in_its_own(store: Whole
     assert find(store, command="make") == [(transcript_lines.SESSION, [1], ["failed"])]
 
 
+def test_a_call_has_the_turn_of_its_window_while_another_one_prompts(store: WholeStore) -> None:
+    prompts = [prompt_line(run, run=run) for run in ("run001", "run002")]
+    answers = [transcript_lines.answer(run=run) for run in ("run001", "run002")]
+    transcript_lines.store_lines(
+        store, AGENT, transcript_lines.SESSION, *prompts, begin("c", "make"), end("c"), *answers
+    )
+    assert find(store, command="make") == [(transcript_lines.SESSION, [1], ["completed"])]
+
+
 def test_the_tables_have_no_output(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(
         store, AGENT, transcript_lines.SESSION, prompt_line("first"), begin("c", f"make {SECRET}"), end("c")
