@@ -183,14 +183,14 @@ class EditReader:
             elif entry.answered_method == acp.REQUEST_PERMISSION:
                 self._add_permission(entry)
         elif method == acp.REQUEST_PERMISSION:
-            call = self._add_to_call(turn, entry.at, acp.member(params, "toolCall"), scope, is_start=False)
+            call = self._add_to_call(turn, entry.at, acp.member(params, "toolCall"), scope, may_begin=True)
             if call is not None:
                 self._permission_requests[entry.request_key] = call, acp.member(params, "options")
         elif method == acp.UPDATE:
             update = acp.member(params, "update")
             kind = acp.update_kind(update)
             if kind in update_kinds.V1_CALLS:
-                self._add_to_call(turn, entry.at, update, scope, is_start=kind == update_kinds.TOOL_CALL)
+                self._add_to_call(turn, entry.at, update, scope, may_begin=kind == update_kinds.TOOL_CALL)
             elif kind == update_kinds.SUBAGENT:
                 return acp.session_id(update)
             elif kind == update_kinds.USER_CHUNK and not scope:
@@ -222,14 +222,15 @@ class EditReader:
         """When a turn began; empty if it did not."""
         return self._starts.get(turn, "")
 
-    def _add_to_call(self, turn: int, stamp: str, statement: object, scope: str, *, is_start: bool) -> "_Call | None":
+    def _add_to_call(self, turn: int, stamp: str, statement: object, scope: str, *, may_begin: bool) -> "_Call | None":
+        """Add what is stated about a call. ``may_begin``: in another turn, this begins a call with the same id."""
         id = acp.text(statement, "toolCallId")
         if id is None or not isinstance(statement, Mapping):
             return None
         key = f"{scope}\n{id}"
         call = self._calls.get(key)
-        # Some agents begin to count their calls again in every turn: a call that has ended does not begin again.
-        if call is None or (is_start and call.has_ended and call.turn != turn):
+        # Some agents begin to count their calls again in every turn or connection, whatever became of the earlier ones.
+        if call is None or (may_begin and call.turn != turn):
             call = self._calls[key] = _Call(key, id, turn, stamp, self._entry_count)
             self._calls_in_order.append(call)
         call.add_statement(statement, stamp, self._entry_count)
@@ -283,10 +284,6 @@ class _Call:
         self._inputs: list[object] = []
         self._text_before: str | None = None
         """The whole text of the only file that it edits, before that."""
-
-    @property
-    def has_ended(self) -> bool:
-        return self._status in (COMPLETED, FAILED)
 
     def add_statement(self, statement: Mapping[str, object], stamp: str, number: int) -> None:
         """Add what an update or a request states. Absent and null members change nothing."""

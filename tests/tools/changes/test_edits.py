@@ -116,6 +116,28 @@ def test_an_id_that_is_used_again_is_another_call() -> None:
     assert changes(edits) == [(1, "a", "whole", "0", "1"), (2, "a", "whole", "1", "2")]
 
 
+@pytest.mark.parametrize("ending", ["denied", "cancelled", "unfinished", "failed"])
+@pytest.mark.parametrize("begins_with_question", [False, True])
+def test_an_id_that_is_used_again_is_another_call_whatever_became_of_the_first(
+    ending: str, begins_with_question: bool
+) -> None:
+    told = Told()
+    told.update(1, started_call("1", diff("a", None, "x")))
+    match ending:
+        case "denied" | "cancelled":
+            told.ask(1, "1", "cancelled" if ending == "cancelled" else "reject_once")
+        case "unfinished" | "failed":
+            told.update(1, ended_call("1", "in_progress" if ending == "unfinished" else ending))
+    if begins_with_question:
+        told.ask(2, "1", "allow_once", kind="edit", content=[diff("b", None, "y")])
+    told.update(2, *([] if begins_with_question else [started_call("1", diff("b", None, "y"))]), ended_call("1"))
+    assert changes(told.reader.finish().edits) == [(2, "b", "whole", None, "y")]
+    assert [(call.turn, call.result) for call in told.reader.list_calls()] == [
+        (1, "denied" if ending == "cancelled" else ending),
+        (2, "completed"),
+    ]
+
+
 @pytest.mark.parametrize("second", ["1", "2"])
 def test_edits_of_two_windows_at_once_have_the_turns_of_their_windows(tmp_path: Path, second: str) -> None:
     def sent(run: str, update: dict[str, Any]) -> bytes:
