@@ -53,20 +53,22 @@ def read_git_head(directory: str | None) -> GitHead:
     if not directory or len(directory) > _LONGEST_DIRECTORY or not os.path.isabs(directory):
         return GitHead()
     try:
-        git_directory = _find_git_directory(Path(directory))
-        return _read_head(git_directory) if git_directory is not None else GitHead()
+        work_tree = find_work_tree(Path(directory))
+        return _read_head(work_tree[1]) if work_tree is not None else GitHead()
     except (OSError, ValueError):  # ValueError: a NUL in a path
         return GitHead()
 
 
-def _find_git_directory(directory: Path) -> Path | None:
+def find_work_tree(directory: Path) -> tuple[Path, Path] | None:
+    """The top of the work tree that has this absolute directory, and where git's own files are; None: there is none.
+    Raises OSError, and ValueError for a NUL."""
     for parent in (directory, *directory.parents):
         git = parent / ".git"
         if git.is_dir():
-            return git
+            return parent, git
         line = _read_beginning(git, _ONE_LINE_BYTES)
         if line.startswith(b"gitdir: "):  # a further work tree, or a submodule
-            return parent / os.fsdecode(line.removeprefix(b"gitdir: ").strip())
+            return parent, parent / os.fsdecode(line.removeprefix(b"gitdir: ").strip())
     return None
 
 

@@ -332,6 +332,23 @@ def test_a_terminal_gets_colours_and_no_control_characters(store: ProxyStore, tr
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("place", ["", "part/of it"])
+def test_git_takes_the_patch_at_the_top_of_the_work_tree_and_in_the_sessions_directory(
+    store: ProxyStore, tree: Path, place: str
+) -> None:
+    folder = tree / "part" / "of it"
+    folder.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", "."], cwd=tree, check=True)
+    (folder / "a").write_text("2\n")
+    moved = started_call("2", kind="move", locations=[{"path": "b"}, {"path": "c"}])
+    store_turns(store, folder, [*edit_call("1", "a", "1\n", "2\n"), moved, ended_call("2")])
+    (folder / "c").write_text("text\n")
+    patch = get_stdout(store, "s", "--reverse").encode()
+    subprocess.run(["git", "apply"], input=patch, cwd=tree / place, check=True)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "1\n", "b": "text\n"}
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_takes_the_diff_of_a_large_file(store: ProxyStore, tree: Path) -> None:
     text = "line\n" * 200_000
     store_turns(store, tree, [started_call("1", diff("a", text, text + "last\n")), ended_call("1")])

@@ -55,10 +55,10 @@ def diff(
 ) -> None:
     """Show what a session changed, as a patch that git apply takes.
 
-    Each file appears once, with its net change. Paths are relative to the session's directory. The changes are those
-    that the agent reported in its tool calls. What it reported without a diff, such as a command, is named on stderr,
-    and so is a file outside of the directory: no patch writes there. If nothing changed, the patch is empty, and the
-    exit status is 0, as that of git diff.
+    Each file appears once, with its net change. Paths are relative to the session's directory; in the patch, to the
+    top of its git work tree, as those of git diff. The changes are those that the agent reported in its tool calls.
+    What it reported without a diff, such as a command, is named on stderr, and so is a file outside of the directory:
+    no patch writes there. If nothing changed, the patch is empty, and the exit status is 0, as that of git diff.
 
     Where an agent sent only the changed part of a file, the file as it is now must say where that was.
 

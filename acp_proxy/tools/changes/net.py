@@ -57,6 +57,7 @@ class FileChange(Struct, frozen=True):
     ``trouble``: why there can be no patch. ``edits``: in order.
     ``was_changed_between``: something else changed it between two of the edits, which the net change includes.
     ``uses_current_file``: the file as it is now says where a changed part was.
+    ``folder``: of a session in a git work tree, its directory there, with a slash at the end: patches begin at the top.
     """
 
     path: str
@@ -67,6 +68,7 @@ class FileChange(Struct, frozen=True):
     trouble: Trouble | None = None
     was_changed_between: bool = False
     uses_current_file: bool = False
+    folder: str = ""
 
     @property
     def is_empty(self) -> bool:

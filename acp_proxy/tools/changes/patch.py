@@ -48,8 +48,9 @@ def reverse(change: FileChange) -> FileChange:
 def make_diff(change: FileChange) -> FileDiff:
     """The change of a file without trouble."""
     old, new = change.old, change.new
-    old_name = quote(f"a/{change.source or change.path}")
-    new_name = quote(f"b/{change.path}")
+    new_path = change.folder + change.path
+    old_path = change.folder + change.source if change.source else new_path
+    old_name, new_name = quote(f"a/{old_path}"), quote(f"b/{new_path}")
     rows = list(_list_rows(old, new)) if old is not None and new is not None else []
     head = [f"diff --git {old_name} {new_name}"]
     if old == ABSENT:
@@ -59,7 +60,7 @@ def make_diff(change: FileChange) -> FileDiff:
     elif change.source:
         is_same = old == new
         head += [f"similarity index {100 if is_same else 50}%"]
-        head += [f"rename from {quote(change.source)}", f"rename to {quote(change.path)}"]
+        head += [f"rename from {quote(old_path)}", f"rename to {quote(new_path)}"]
     if rows:
         head.append(f"--- {'/dev/null' if old == ABSENT else _end_name(old_name)}")
         head.append(f"+++ {'/dev/null' if new == ABSENT else _end_name(new_name)}")

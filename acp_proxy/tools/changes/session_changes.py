@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.errors import NoSuchTurn
+from acp_proxy.recording.git_head import find_work_tree
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.tools.changes.edits import Edit, OpenChild, SessionEdits, Unclear, read_edits
 from acp_proxy.tools.changes.net import (
@@ -70,6 +72,9 @@ def read_changes(
     changes = sum_changes(
         edits, cwd, find_current_text, lambda edit: is_wanted(edit.turn, [edit.path, edit.source or edit.path])
     )
+    if may_read_files and cwd is not None:
+        folder = _find_in_work_tree(cwd)
+        changes = [replace(change, folder=folder) for change in changes]
     unclear_calls = [call for call in session_edits.unclear if is_wanted(call.turn, call.paths or ("",))]
     return SessionChanges(cwd, changes, unclear_calls, count)
 
@@ -106,6 +111,16 @@ def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:
     except (OSError, ValueError):  # a NUL in the path, or a name that no file has
         return path
     return cwd.rstrip("/") + resolved[len(real) :] if resolved.startswith(f"{real}/") else resolved
+
+
+def _find_in_work_tree(cwd: str) -> str:
+    """A directory below the top of its git work tree, with a slash at the end; empty if it is the top, or in none."""
+    try:
+        real = Path(os.path.realpath(cwd))
+        work_tree = find_work_tree(real) if os.path.isabs(cwd) else None
+    except (OSError, ValueError):  # a NUL in it
+        return ""
+    return "".join(f"{name}/" for name in real.relative_to(work_tree[0]).parts) if work_tree is not None else ""
 
 
 def make_reader(cwd: str) -> Callable[[str], FileText | None]:
