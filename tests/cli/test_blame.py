@@ -175,6 +175,14 @@ def test_a_project_that_was_moved_keeps_what_was_written_before(store: ProxyStor
     assert writers(store, file) == [("s", 1) if was_moved else None]
 
 
+def test_what_was_written_through_a_link_is_in_the_file(store: ProxyStore, file: Path) -> None:
+    (file.parent / "link").symlink_to(file.name)
+    (file.parent / "other").symlink_to("elsewhere")
+    store_turns(store, file, "s", [*edit_call("1", "link", None, "one\n"), *edit_call("2", "other", None, "two\n")])
+    file.write_text("one\ntwo\n")
+    assert writers(store, file) == [("s", 1), None]
+
+
 def test_another_file_of_that_name_is_not_the_file(store: ProxyStore, file: Path) -> None:
     for name in ("other/a.py", "tree/below/a.py", "before/tree/below/a.py"):
         store_turns(store, file.parent.parent / name, name, edit_call("1", "a.py", None, "one\n"))

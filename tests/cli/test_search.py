@@ -691,6 +691,14 @@ def test_a_file_that_no_call_names_is_told_with_its_path(store: WholeStore) -> N
         assert (result.exit_code, result.stdout, result.stderr.splitlines()[0]) == (1, "", said)
 
 
+def test_what_was_done_through_a_link_is_found_by_its_file(store: WholeStore, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "other").symlink_to("elsewhere")
+    for name in ("link", "other"):
+        store_session(store, name, ("Hello", edit_call("1", name, None, "x\n")), cwd=str(tmp_path))
+    assert list_ids(store, "--file", str(tmp_path / "real")) == ["link"]
+
+
 @pytest.mark.parametrize(("name", "found"), [("login.py", LOGIN), ("src/", LOGIN)])
 def test_a_name_without_a_directory_is_found_elsewhere(store: WholeStore, name: str, found: str) -> None:
     three_with_calls(store)

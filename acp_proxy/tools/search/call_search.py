@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 
 from acp_proxy.errors import Unreadable, errno_name
 from acp_proxy.protocol import timestamps
@@ -41,9 +42,9 @@ _LONGEST_DESCRIPTION = 240
 class CallQuery:
     """Which calls to find: those to which all of this applies; an empty value applies to all.
 
-    ``file``: an absolute path, of a file or a directory above it. Below the user's home, the same path below another
-    home counts, too. ``tool``: its name, kind or title. ``command``: a part of the command. ``only_failed``: only
-    failed ones. ``name``: of a file, or of a directory above it.
+    ``file``: an absolute path, of a file or a directory above it, or to which a link leads. Below the user's home, the
+    same path below another home counts, too. ``tool``: its name, kind or title. ``command``: a part of the command.
+    ``only_failed``: only failed ones. ``name``: of a file, or of a directory above it.
     """
 
     file: str = ""
@@ -218,7 +219,8 @@ def _describe(calls: Sequence[CallSummary]) -> str:
 
 
 def make_path_test(file: str) -> Callable[[str], bool]:
-    """A function that says whether a path is ``file``, or below it, here or below another home (``CallQuery.file``)."""
+    """A function that says whether a path is ``file``, or below it, here or below another home (``CallQuery.file``).
+    A link to it is it, too."""
     pattern = re.escape(file.rstrip("/\\")) if file else ""
     try:
         relative = os.path.relpath(file, os.path.expanduser("~")) if file else ""
@@ -229,4 +231,12 @@ def make_path_test(file: str) -> Callable[[str], bool]:
     # Agents write the letter of a drive in either case.
     flags = re.DOTALL | re.IGNORECASE if sys.platform == "win32" else re.DOTALL
     pattern_of_path = re.compile(rf"{pattern}(?:[\\/].*)?", flags)
-    return lambda path: pattern_of_path.fullmatch(path) is not None
+    real = os.path.realpath(file)
+
+    @cache
+    def is_at(path: str) -> bool:
+        if pattern_of_path.fullmatch(path) is not None:
+            return True
+        return os.path.islink(path) and os.path.realpath(path) == real  # only a link is resolved: that takes longer
+
+    return is_at
