@@ -175,6 +175,12 @@ def test_a_project_that_was_moved_keeps_what_was_written_before(store: ProxyStor
     assert writers(store, file) == [("s", 1) if was_moved else None]
 
 
+def test_a_line_behind_a_byte_order_mark_has_the_turn_that_wrote_it(store: ProxyStore, file: Path) -> None:
+    store_turns(store, file, "s", edit_call("1", "a.py", "0\n", "one\n"))
+    file.write_bytes("\ufeffone\n".encode())
+    assert writers(store, file) == [("s", 1)]
+
+
 def test_what_was_written_through_a_link_is_in_the_file(store: ProxyStore, file: Path) -> None:
     (file.parent / "link").symlink_to(file.name)
     (file.parent / "other").symlink_to("elsewhere")

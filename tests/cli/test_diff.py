@@ -171,6 +171,14 @@ def test_the_files_line_ends_count_if_the_agent_sent_others(store: ProxyStore, t
     assert b"-2\r\n+two\r\n" in run(store, "s").stdout_bytes
 
 
+def test_a_byte_order_mark_that_the_agent_does_not_report_is_in_the_patch(store: ProxyStore, tree: Path) -> None:
+    first, second = edit_call("1", "a", "one\ntwo\n", "one\n2\n"), edit_call("2", "a", "one\n2\n", "1\n2\n")
+    store_turns(store, tree, first, second)
+    (tree / "a").write_bytes("\ufeff1\n2\n".encode())
+    assert "-\ufeffone\n-two\n+\ufeff1\n+2\n" in get_stdout(store, "s")
+    assert get_stdout(store, "s", "--check") == "applied        a\n"
+
+
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ".git/hooks/pre-commit", "a/.GIT/config"])
 def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: ProxyStore, tree: Path, path: str) -> None:
     store_turns(store, tree, edit_call("1", path, None, "x\n"))

@@ -28,7 +28,7 @@ from acp_proxy.store.same_directory import is_inside, resolve_directory
 from acp_proxy.tools.blame.blame import WrittenLine, find_writers
 from acp_proxy.tools.blame.same_file import SameFile
 from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear, read_edits
-from acp_proxy.tools.changes.net import FileText, mark_parts, restore_line_ends, trace_edits
+from acp_proxy.tools.changes.net import FileText, fit_to_files, trace_edits
 from acp_proxy.tools.search.call_search import find_calls
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.transcript.reader import TranscriptReader
@@ -259,11 +259,7 @@ def _find_lines(path: str, text: str, file_edits: FileEdits) -> list[WrittenLine
         for edit, turn in zip(file_edits.edits, file_edits.turns, strict=True)
     ]
     by_turn = {edit.turn: turn for edit, turn in zip(edits, file_edits.turns, strict=True)}
-    traced = trace_edits(
-        mark_parts(restore_line_ends(edits, find_current_text), find_current_text),
-        os.path.dirname(path),
-        find_current_text,
-    )
+    traced = trace_edits(fit_to_files(edits, find_current_text), os.path.dirname(path), find_current_text)
     file_edits.edits = [traced_edit.edit for traced_edit in traced]
     file_edits.turns = [by_turn[traced_edit.edit.turn] for traced_edit in traced]
     return find_writers(text, traced)

@@ -35,6 +35,7 @@ _MOST_LINES, _MOST_CHARACTERS = 500_000, 64 * 1024 * 1024
 lines takes minutes and gigabytes."""
 
 
+_BYTE_ORDER_MARK = "\ufeff"
 _LONGEST_PATH, _LONGEST_NAME = 4096, 255  # bytes, on Linux
 
 
@@ -342,7 +343,14 @@ def _merge_move(changes: dict[str, FileChange], step: TracedEdit) -> None:
     del changes[step.source]
 
 
-def restore_line_ends(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
+def fit_to_files(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
+    """The edits, with what agents leave out and the files as they are now say: line ends, that a text is a part, and
+    byte order marks."""
+    with_line_ends = _restore_line_ends(edits, find_current_text)
+    return _restore_byte_order_marks(_mark_parts(with_line_ends, find_current_text), find_current_text)
+
+
+def _restore_line_ends(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
     """The edits with the line ends of their files: some agents read a file with CRLF, and send it with LF.
 
     Only if the file now has nothing but CRLF, and no edit of it has any.
@@ -355,7 +363,24 @@ def restore_line_ends(edits: Sequence[Edit], find_current_text: FindCurrentText)
     ]
 
 
-def mark_parts(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
+def _restore_byte_order_marks(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
+    """The edits with the byte order marks of their files: some agents read a file without it.
+
+    Only of whole texts, if the file now has one, and no edit of it has any.
+    """
+    with_mark = {edit.path for edit in edits if _BYTE_ORDER_MARK in ((edit.old or "")[:1], (edit.new or "")[:1])}
+    changed = {
+        path for path in {edit.path for edit in edits} - with_mark if _has_byte_order_mark(find_current_text(path))
+    }
+    return [
+        replace(edit, old=_BYTE_ORDER_MARK + edit.old, new=_BYTE_ORDER_MARK + edit.new)
+        if edit.path in changed and edit.form == "whole" and edit.old and edit.new
+        else edit
+        for edit in edits
+    ]
+
+
+def _mark_parts(edits: Sequence[Edit], find_current_text: FindCurrentText) -> list[Edit]:
     """The edits, with those marked as parts that claim to be whole and are not.
 
     The protocol wants the whole file, but some agents send the changed lines and the ones around them, and do not say
@@ -395,6 +420,10 @@ def _has_mark(edit: Edit, mark: str) -> bool:
 def _has_crlf(file_text: FileText | None) -> bool:
     text = (file_text.text or "") if file_text is not None else ""
     return "\r\n" in text and text.count("\n") == text.count("\r\n")
+
+
+def _has_byte_order_mark(file_text: FileText | None) -> bool:
+    return file_text is not None and (file_text.text or "").startswith(_BYTE_ORDER_MARK)
 
 
 def _restore_crlf(text: str | None) -> str | None:

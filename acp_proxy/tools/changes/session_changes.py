@@ -18,9 +18,8 @@ from acp_proxy.tools.changes.net import (
     FileChange,
     FileText,
     FindCurrentText,
+    fit_to_files,
     make_relative,
-    mark_parts,
-    restore_line_ends,
     sum_changes,
 )
 from acp_proxy.transcript.reader import TranscriptReader
@@ -93,7 +92,7 @@ def complete_edits(
             )
             for edit in edits
         ]
-    return mark_parts(restore_line_ends(edits, find_current_text), find_current_text)
+    return fit_to_files(edits, find_current_text)
 
 
 def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:
