@@ -1,21 +1,25 @@
 """Reads updates of protocol version 2 as version 1 would write them, one at a time and without memory. Those of version
 1 stay as they are, except that what proves nothing in a comparison becomes a plan.
 
-A message is a chunk, a call's content is text where version 1 has no form for it. ``transcript/v2_entries`` does the
-same for whole transcripts, and knows what messages, calls, terminals and plans became. Accepts any value, and never
-raises.
+A message is a chunk, a patch is a diff for each of its hunks, and a call's content is text where version 1 has no form
+for it. ``transcript/v2_entries`` does the same for whole transcripts, and knows what messages, calls, terminals and
+plans became. Accepts any value, and never raises.
 """
 
 import binascii
 from collections.abc import Mapping
 
 from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.git_patch import FilePatch, read_patch
 from acp_proxy.protocol.update_kinds import ComparedBy
 
 FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
 """The statuses of calls and compactions that have ended."""
 _STATUSES = {"cancelled": "failed", "paused": "in_progress"}
 _FENCE = "```"
+_OWN_META = "acp-proxy"
+_HUNK_META = {_OWN_META: {"isHunk": True}}
+"""Marks a diff that has only a part of the file: version 1 has no other form for it."""
 
 _NEUTRAL_STAND_IN = {"sessionUpdate": update_kinds.PLAN}
 """Stands for an update that proves nothing: of a plan, nothing is compared."""
@@ -85,15 +89,26 @@ def status_as_v1(value: object) -> object:
     return _STATUSES.get(value, value) if isinstance(value, str) else value
 
 
-def item_as_v1(value: object, terminal: str | None) -> object:
-    """An item of a call's content as version 1 has it. ``terminal``: the text of the terminal that it refers to."""
+def item_as_v1(value: object, terminal: str | None) -> list[object]:
+    """What version 1 has for an item of a call's content. ``terminal``: the text of the terminal that it refers to."""
     match acp.text(value, "type"):
         case "terminal":
-            return make_text_item(terminal or "[terminal output was not recorded]")
+            return [make_text_item(terminal or "[terminal output was not recorded]")]
         case "diff":
-            return make_text_item(_read_diff(value))
+            return _make_diffs(value) or [make_text_item(_read_diff(value))]
         case _:
-            return value
+            return [value]
+
+
+def list_diff_paths(content: list[object]) -> list[str]:
+    """The files that the diffs in a call's content change; of one that is moved, both paths."""
+    changes = [change for item in content if acp.text(item, "type") == "diff" for change in acp.items(item, "changes")]
+    return [path for change in changes for path in _list_paths(change)]
+
+
+def is_hunk(item: object) -> bool:
+    """Whether a diff of version 1 was made of a hunk, and so has only a part of the file."""
+    return acp.member(acp.member(acp.member(item, "_meta"), _OWN_META), "isHunk") is True
 
 
 def permission_call_as_v1(subject: object, title: str | None) -> dict[str, object]:
@@ -125,6 +140,32 @@ def explain_exit(status: object) -> str | None:
     return f"[ended by {signal}]" if signal is not None else None
 
 
+def _make_diffs(value: object) -> list[object]:
+    """The diffs of version 1 that say what one of version 2 does; none if its patch does not have every change."""
+    patch = acp.member(value, "patch")
+    patches = read_patch(acp.text(patch, "text") or "") if acp.text(patch, "format") == "git_patch" else []
+    changes, diffs = acp.items(value, "changes"), list[object]()
+    for change in changes:
+        path = acp.text(change, "path") or ""
+        is_only_one = len(changes) == len(patches) == 1
+        patch_of_file = next((patch for patch in patches if is_only_one or patch.is_of(path)), FilePatch([], []))
+        hunks = [("".join(old), "".join(new)) for old, new in patch_of_file.hunks]
+        match acp.text(change, "operation"), hunks:
+            case "add", [(_, new)]:
+                diffs.append({"type": "diff", "path": path, "oldText": None, "newText": new})
+            case "delete", [(old, _)]:
+                meta = {"kind": "delete"}
+                diffs.append({"type": "diff", "path": path, "oldText": old, "newText": "", "_meta": meta})
+            case "modify", [_, *_]:
+                diffs += [
+                    {"type": "diff", "path": path, "oldText": old, "newText": new, "_meta": _HUNK_META}
+                    for old, new in hunks
+                ]
+            case _:
+                return []
+    return diffs
+
+
 def _read_diff(value: object) -> str:
     patch = acp.text(acp.member(value, "patch"), "text")
     if patch is not None:
@@ -135,5 +176,9 @@ def _read_diff(value: object) -> str:
 def _describe_change(change: object) -> str:
     if not isinstance(change, Mapping):
         return ""
-    paths = [path for name, path in change.items() if name.lower().endswith("path") and isinstance(path, str)]
-    return f"{acp.text(change, 'operation') or 'change'} {' -> '.join(paths)}"
+    return f"{acp.text(change, 'operation') or 'change'} {' -> '.join(_list_paths(change))}"
+
+
+def _list_paths(change: object) -> list[str]:
+    """The path of a changed file, after the one that it was moved or copied from."""
+    return [path for name in ("oldPath", "path") if (path := acp.text(change, name))]

@@ -127,10 +127,14 @@ class V2Call:
         if not self.is_changed:
             return
         v1_content = [
-            v2_updates.item_as_v1(item, terminals.get_text(acp.text(item, "terminalId"))) for item in self.content
+            v1_item
+            for item in self.content
+            for v1_item in v2_updates.item_as_v1(item, terminals.get_text(acp.text(item, "terminalId")))
         ]
         kind = update_kinds.TOOL_CALL_UPDATE if self.was_sent else update_kinds.TOOL_CALL
         fields = {"title": self.id, **self.fields} if not self.was_sent else self.fields
+        if "locations" not in fields and (paths := v2_updates.list_diff_paths(self.content)):
+            fields = {**fields, "locations": [{"path": path} for path in paths]}
         content = {"content": v1_content} if self.has_content else {}
         yield {"sessionUpdate": kind, "toolCallId": self.id, **fields, **content}
         self.was_sent, self.is_changed = True, False

@@ -241,14 +241,53 @@ def test_a_snapshot_of_a_terminals_output_replaces_it() -> None:
     assert updates(out)[0]["content"] == [v2_updates.make_text_item("```\nnew\n```")]
 
 
-def test_a_patch_is_shown_as_text_and_changes_without_one_are_listed() -> None:
-    changes = [{"operation": "modify", "path": "/a"}, {"operation": "move", "oldPath": "/b", "newPath": "/c"}]
-    patch = {"type": "diff", "changes": changes, "patch": {"format": "git_patch", "text": "-a\n+b\n"}}
-    bare = {"type": "diff", "changes": changes}
-    [call] = updates(turn(update_entry("tool_call_update", toolCallId="c", content=[patch, bare])))
+def git_patch(text: str, *changes: dict[str, Any], kind: str = "git_patch") -> dict[str, Any]:
+    return {"type": "diff", "changes": list(changes), "patch": {"format": kind, "text": text}}
+
+
+def change(operation: str, path: str, **more: str) -> dict[str, Any]:
+    return {"operation": operation, "path": path, **more}
+
+
+def test_a_patch_becomes_a_diff_for_each_hunk() -> None:
+    text = (
+        "diff --git /b /b\n--- /b\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"
+        "diff --git /a /a\n--- /a\n+++ /a\n@@ -1 +1 @@\n-1\n+2\n@@ -9 +9 @@\n-8\n+9\n"
+        "diff --git /c /c\n--- /dev/null\n+++ /c\n@@ -0,0 +1 @@\n+new\n"
+    )
+    patch = git_patch(text, change("modify", "/a"), change("delete", "/b"), change("add", "/c"))
+    [call] = updates(turn(update_entry("tool_call_update", toolCallId="c", content=[patch])))
+    assert [(item["path"], item["oldText"], item["newText"]) for item in call["content"]] == [
+        ("/a", "1\n", "2\n"),
+        ("/a", "8\n", "9\n"),
+        ("/b", "old\n", ""),
+        ("/c", None, "new\n"),
+    ]
+    assert [v2_updates.is_hunk(item) for item in call["content"]] == [True, True, False, False]
+    assert call["locations"] == [{"path": "/a"}, {"path": "/b"}, {"path": "/c"}]
+
+
+def test_a_patch_that_lacks_a_change_is_text_and_changes_without_one_are_listed() -> None:
+    changes = [change("modify", "/a"), change("move", "/c", oldPath="/b")]
+    other_format = git_patch("@@ -1 +1 @@\n-a\n+b\n", changes[0], kind="_mine")
+    content = [git_patch("-a\n+b\n", *changes), other_format, {"type": "diff", "changes": changes}]
+    [call] = updates(turn(update_entry("tool_call_update", toolCallId="c", content=content)))
     assert call["content"] == [
         v2_updates.make_text_item("```diff\n-a\n+b\n```"),
+        v2_updates.make_text_item("```diff\n@@ -1 +1 @@\n-a\n+b\n```"),
         v2_updates.make_text_item("modify /a\nmove /b -> /c"),
+    ]
+
+
+def test_the_files_of_a_diff_are_locations_unless_the_agent_states_some() -> None:
+    diff = {"type": "diff", "changes": [change("modify", "/a"), change("move", "/c", oldPath="/b")]}
+    bare, stated = (
+        update_entry("tool_call_update", toolCallId=id, content=[diff], **more)
+        for id, more in (("1", {}), ("2", {"locations": [{"path": "/a", "line": 3}]}))
+    )
+    assert [update["locations"] for update in updates(turn(bare, stated))] == [
+        [{"path": "/a"}, {"path": "/b"}, {"path": "/c"}],
+        [{"path": "/a", "line": 3}],
     ]
 
 

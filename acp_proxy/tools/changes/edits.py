@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.v2_updates import is_hunk
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from acp_proxy.transcript.turn_order import order_turns
@@ -276,8 +277,8 @@ class _Call:
         self._lines: dict[str, int] = {}
         """The last line of each file at which it states to be."""
         self._changes: dict[str, list[_Change]] = {}
-        self._partly_sent: set[str] = set()
-        """The files of which it has sent a part. What it sends later is perhaps more, with the lines around it."""
+        self._sent_as_hunks: set[str] = set()
+        """The files of which it has sent parts, and said so."""
         self._deleted: set[str] = set()
         self._moved_from: dict[str, str] = {}
         """The files that it edits after it has moved them, and where they were."""
@@ -314,10 +315,9 @@ class _Call:
         changes = _read_diffs(statement.get("content"))
         if changes:
             self._changes = {path: _merge_diffs(self._changes.get(path), diffs) for path, diffs in changes.items()}
-        for path, diffs in self._changes.items():
-            # What the model gave the tool to look for is what the tool replaced, not the file.
-            if any(_has_both(call_input, old, new) for old, new in diffs for call_input in self._inputs):
-                self._partly_sent.add(path)
+        self._sent_as_hunks |= {
+            acp.text(item, "path") or "" for item in acp.items(statement, "content") if is_hunk(item)
+        }
         if status := acp.text(statement, "status"):
             self._status = status
         if status == COMPLETED and not self.completed_entry:
@@ -341,7 +341,8 @@ class _Call:
             for old, new in changes:
                 # More than one diff of a file are its hunks. What the model gave the tool to look for is what the tool
                 # replaced, not the file. And a text that ends before the stated line is not the whole file.
-                is_part = len(changes) > 1 or (
+                is_stated = len(changes) > 1 or path in self._sent_as_hunks
+                is_part = is_stated or (
                     bool(old)
                     and (
                         any(_has_both(call_input, old or "", new) for call_input in self._inputs)

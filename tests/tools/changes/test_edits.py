@@ -86,6 +86,13 @@ def test_what_the_tool_looked_for_is_a_part(given: dict[str, Any]) -> None:
     assert changes(edits) == [(1, "a", "part", "0", "1")]
 
 
+@pytest.mark.parametrize("old", ["0", ""])
+def test_a_hunk_of_version_2_is_a_part(old: str) -> None:
+    hunk = {**diff("a", old, "1"), "_meta": {"acp-proxy": {"isHunk": True}}}
+    edits, _ = read([started_call("1", hunk), ended_call("1")])
+    assert changes(edits) == [(1, "a", "part", old, "1")]
+
+
 def test_more_than_one_diff_of_a_file_in_a_call_are_parts() -> None:
     edits, _ = read([started_call("1", diff("a", "0", "1"), diff("a", "2", "3")), ended_call("1")])
     assert changes(edits) == [(1, "a", "part", "0", "1"), (1, "a", "part", "2", "3")]
