@@ -231,7 +231,10 @@ class EditReader:
         key = f"{scope}\n{id}"
         call = self._calls.get(key)
         # Some agents begin to count their calls again in every turn or connection, whatever became of the earlier ones.
-        if call is None or (may_begin and call.turn != turn):
+        # In version 2, no kind of update is a beginning; what has a title is one, if the earlier call is over.
+        if call is None or (
+            call.turn != turn and (may_begin or (call.is_over and acp.text(statement, "title") is not None))
+        ):
             call = self._calls[key] = _Call(key, id, turn, stamp, self._entry_count)
             self._calls_in_order.append(call)
         call.add_statement(statement, stamp, self._entry_count)
@@ -285,6 +288,10 @@ class _Call:
         self._inputs: list[object] = []
         self._text_before: str | None = None
         """The whole text of the only file that it edits, before that."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_denied or self._status in (COMPLETED, FAILED)
 
     def add_statement(self, statement: Mapping[str, object], stamp: str, number: int) -> None:
         """Add what an update or a request states. Absent and null members change nothing."""

@@ -145,6 +145,13 @@ def test_an_id_that_is_used_again_is_another_call_whatever_became_of_the_first(
     ]
 
 
+def test_a_title_for_a_call_that_is_over_begins_another_one_and_a_late_update_does_not() -> None:
+    late = ended_call("1", content=[diff("a", "0", "2")])
+    again = ended_call("1", title="again", kind="edit", content=[diff("b", None, "y")])
+    edits, _ = read(edit_call("1", "a", "0", "1"), [late], [again])
+    assert changes(edits) == [(1, "a", "whole", "0", "2"), (3, "b", "whole", None, "y")]
+
+
 @pytest.mark.parametrize("second", ["1", "2"])
 def test_edits_of_two_windows_at_once_have_the_turns_of_their_windows(tmp_path: Path, second: str) -> None:
     def sent(run: str, update: dict[str, Any]) -> bytes:
