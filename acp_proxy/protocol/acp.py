@@ -90,6 +90,20 @@ def text(value: object, key: str) -> str | None:
     return member_value if isinstance(member_value, str) else None
 
 
+_REASONS = ("details", "message", "reason")
+"""Where the data of an error has its reason, if it is no text: the libraries of agents write ``details``."""
+
+
+def read_error(error: object) -> str | None:
+    """Why a request failed, for people: an error's message, and what its data says more; None: neither is there.
+
+    For an error of the agent's own, the message is mostly "Internal error", and only the data has the reason.
+    """
+    message, data = text(error, "message"), member(error, "data")
+    reason = data if isinstance(data, str) else next(filter(None, (text(data, name) for name in _REASONS)), "")
+    return (f"{message}: {reason}" if message and reason not in message else message or reason) or None
+
+
 _TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 """Characters that are two units in UTF-16."""
 _UTF_16 = f"utf-16-{sys.byteorder[0]}e"

@@ -256,7 +256,7 @@ class HandoverFacts:
         elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:
             self.stop_reason = "The last turn broke off: the agent ended."
         elif entry.peer is Peer.AGENT and entry.answered_method == acp.PROMPT:
-            error = acp.text(acp.member(entry.value, "error"), "message") or "no message"
+            error = acp.read_error(acp.member(entry.value, "error")) or "no message"
             reason = acp.text(acp.member(entry.value, "result"), "stopReason") or f"with an error: {error}"
             self.stop_reason = (
                 None if reason == "end_turn" else _STOP_REASONS.get(reason, f"The last turn ended {reason}")

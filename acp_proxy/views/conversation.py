@@ -355,7 +355,7 @@ class _PartReader:
         self._used_model = find_used_model(acp.member(answer, "result")) or None
         self._stop_reason = acp.text(acp.member(answer, "result"), "stopReason")
         if error is not None:
-            self._error = acp.text(error, "message") or "the prompt failed"
+            self._error = acp.read_error(error) or "the prompt failed"
 
 
 def read_words(block: Mapping[str, object]) -> str:

@@ -197,7 +197,7 @@ class StreamPrinter:
     def _print_answer(self, value: object) -> Iterator[StreamedText]:
         error, stop = acp.member(value, "error"), acp.text(acp.member(value, "result"), "stopReason")
         if error is not None:
-            yield from self._print_line(f"the prompt failed: {acp.text(error, 'message')}", BAD)
+            yield from self._print_line(f"the prompt failed: {acp.read_error(error)}", BAD)
         elif stop not in ("end_turn", None):
             yield from self._print_line(f"stopped: {stop}", QUIET)
 

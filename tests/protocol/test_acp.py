@@ -172,3 +172,20 @@ def test_a_line_gets_another_id_and_keeps_every_other_byte(line: bytes, id: str,
 def test_a_line_without_an_id_cannot_get_another() -> None:
     with pytest.raises(KeyError):
         acp.with_id(b'{"result":{}}', RequestId("1"))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ({"code": 1, "message": "no"}, "no"),
+        ({"code": 1, "message": "no", "data": "why"}, "no: why"),
+        ({"code": 1, "message": "no", "data": {"reason": "less", "details": "why"}}, "no: why"),
+        ({"code": 1, "message": "no", "data": {"details": "", "message": 1, "reason": "why"}}, "no: why"),
+        ({"code": 1, "message": "no, that is why", "data": "why"}, "no, that is why"),
+        ({"code": 1, "message": "", "data": "why"}, "why"),
+        ({"code": 1, "data": {"other": "why"}}, None),
+        (None, None),
+    ],
+)
+def test_an_error_has_its_message_and_what_its_data_says_more(error: object, reason: str | None) -> None:
+    assert acp.read_error(error) == reason

@@ -318,6 +318,10 @@ def answer(result: object) -> Entry:
             Entry("", "", Peer.AGENT, "session/prompt", b"", {"error": {"message": "limit"}}),
             "The last turn ended with an error: limit",
         ),
+        (
+            Entry("", "", Peer.AGENT, "session/prompt", b"", {"error": {"message": "Failed", "data": "limit"}}),
+            "The last turn ended with an error: Failed: limit",
+        ),
         (Entry("", "", None, note={"type": "failed"}), "The last turn broke off: the agent ended."),
     ],
 )

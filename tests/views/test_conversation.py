@@ -137,6 +137,9 @@ def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
 def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
     [turn] = turns_of(tmp_path, ("go", []), error={"code": -32000, "message": "Authentication required"})
     assert (turn.stop_reason, turn.error) == (None, "Authentication required")
+    error = {"code": -32603, "message": "Internal error", "data": {"details": "Credit balance is too low"}}
+    [turn] = turns_of(tmp_path / "data", ("go", []), error=error)
+    assert turn.error == "Internal error: Credit balance is too low"
 
 
 def test_a_gap_follows_its_turn_and_a_handover_begins_it(tmp_path: Path) -> None:

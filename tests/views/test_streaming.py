@@ -127,6 +127,10 @@ def test_an_interrupted_or_failed_turn_says_so() -> None:
         join_texts(pieces(transcript_lines.answer(error={"code": -32000, "message": "no login"})))
         == "the prompt failed: no login\n"
     )
+    assert (
+        join_texts(pieces(transcript_lines.answer(error={"code": -32603, "message": "Internal error", "data": "why"})))
+        == "the prompt failed: Internal error: why\n"
+    )
     assert "status 17" in join_texts(pieces(transcript_lines.note("failed", message="agent exited with status 17")))
     assert "ENOSPC" in join_texts(pieces(transcript_lines.note("gap", reason="ENOSPC")))
 

@@ -19,7 +19,7 @@ from acp_proxy.tools.doctor.agent_report import (
     AUTHENTICATION_REQUIRED,
     advise_on_silence,
     explain_failed_start,
-    read_error,
+    format_error,
 )
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 
@@ -122,7 +122,7 @@ class AgentLoader:
         if answer.error is not None:
             if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
                 raise CannotAdopt(_LOGIN)
-            raise NotLoaded(f"the agent refuses to load it: {read_error(answer.error)}")
+            raise NotLoaded(f"the agent refuses to load it: {format_error(answer.error)}")
         self._probe.listen(
             _QUIET_SECONDS if collector.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, collector.take
         )
@@ -160,7 +160,7 @@ class AgentLoader:
         if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
             raise CannotAdopt(_LOGIN)
         if answer.error is not None:
-            raise WrongAnswer(f"the agent answers {method} with an error: {read_error(answer.error)}.")
+            raise WrongAnswer(f"the agent answers {method} with an error: {format_error(answer.error)}.")
         return answer
 
 

@@ -129,7 +129,7 @@ def _ask(
     answer = probe.initialize("acp-proxy doctor", agent_start.seconds)
     seconds = time.monotonic() - start
     if answer.error is not None:
-        text = f"the agent answered initialize with an error: {read_error(answer.error)}"
+        text = f"the agent answered initialize with an error: {format_error(answer.error)}"
         advice = explain_exit(None, [acp.text(answer.error, "message") or ""]) or ARGUMENTS
         advice = _name_arguments(advice, agent_start.command)
         return AgentReport(agent_start.command, text, seconds=seconds), [Advice(f"{_capitalize(text)}. {advice}")]
@@ -201,7 +201,7 @@ def _check_load(
 
 
 def _report_refusal(error: object, session_id: str, agent_start: AgentStart) -> tuple[LoadResult, list[Advice]]:
-    text = f"it refuses to load the newest recorded session: {read_error(error)}"
+    text = f"it refuses to load the newest recorded session: {format_error(error)}"
     if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
         return LoadResult(REFUSED, text, session_id), [
             Advice("The agent needs a login. Log in with its own command.", False)
@@ -303,9 +303,9 @@ def _explain_silence(probe: Probe, status: int | None, *, shows_messages: bool, 
     return f"It wrote nothing. {ARGUMENTS}{f' {slow_advice}' if status is None else ''}"
 
 
-def read_error(error: object) -> str:
-    """An error's message and code, for people."""
-    message = (acp.text(error, "message") or "no message")[:_MESSAGE_LENGTH]
+def format_error(error: object) -> str:
+    """An error's reason and code, for people."""
+    message = (acp.read_error(error) or "no message")[:_MESSAGE_LENGTH]
     return f"{message} ({acp.member(error, 'code')})"
 
 

@@ -31,7 +31,7 @@ from acp_proxy.transcript import file_access
 from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from acp_proxy.transcript.titles import shorten_masks
 
-SCHEMA = 4
+SCHEMA = 5
 _BUSY_SECONDS = 5.0
 _TRANSCRIPT_BITS = 24
 _TRANSCRIPT_MASK = (1 << _TRANSCRIPT_BITS) - 1

@@ -150,7 +150,7 @@ class TurnReader:
             if (prompt_key := _make_prompt_key(entry)) in self._unanswered:
                 self._unanswered.remove(prompt_key)
             if self._prompt_key == prompt_key:
-                self._add_aside(acp.text(acp.member(entry.value, "error"), "message"))
+                self._add_aside(acp.read_error(acp.member(entry.value, "error")))
 
     def _add_prompt(self, stamp: str, blocks: object) -> None:
         turn = self._begin_turn(stamp)

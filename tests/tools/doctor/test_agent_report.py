@@ -182,9 +182,12 @@ def test_a_session_without_its_directory_or_of_another_agent_is_not_loaded(tmp_p
 
 def test_a_load_without_a_result_is_reported(tmp_path: Path, store: WholeStore) -> None:
     store_answered_session(store, tmp_path)
-    refuses = {**LOADS, "session/load": {"error": {"code": -32603, "message": "Internal\x1b error"}}}
+    error = {"code": -32603, "message": "Internal\x1b error", "data": {"details": "no disk"}}
+    refuses = {**LOADS, "session/load": {"error": error}}
     found, [todo] = looked_at(answering_agent(tmp_path / "notes", refuses), store)
     assert outcome(found) == ("refused", ())
+    assert found.load_result is not None
+    assert found.load_result.text.endswith("error: no disk (-32603)")
     assert (todo.is_wrong, "--handover always" in todo.text) == (False, True)
     unknown = {**LOADS, "session/load": {"error": {"code": -32603, "message": "No previous sessions found"}}}
     found, [todo] = looked_at(answering_agent(tmp_path / "notes", unknown), store)

@@ -268,12 +268,14 @@ _SHOWN = _SAID | {
         + transcript_lines.note("terminal", terminalId=word, output=f"{word}\n" * 20)
     ),
     "error": lambda word: answer(error={"code": 1, "message": word}),
+    "reason": lambda word: answer(error={"code": 1, "message": "no", "data": {"details": word}}),
     "gone": lambda word: transcript_lines.note("failed", message=word),
 }
 
 
 @given(st.lists(st.sampled_from(list(_SHOWN)), max_size=30))
 @example(["prompt", "failed", "fails", "terminal", "thought", "plan", "error", "prompt", "fails", "gone"])
+@example(["prompt", "reason"])
 def test_all_that_show_shows_is_searched(tmp_path_factory: pytest.TempPathFactory, kinds: list[str]) -> None:
     path = write(tmp_path_factory.mktemp("turns"), *(_SHOWN[kind](f"w{at}w") for at, kind in enumerate(kinds)))
     reader = TranscriptReader(path)
