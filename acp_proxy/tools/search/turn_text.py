@@ -4,9 +4,9 @@ That is what ``show`` shows, but for the lines of diffs: the user's text, the ag
 titles of tool calls; and apart from these, since an agent that looks up earlier sessions gets only these: thoughts,
 plans, why a call or the turn failed. Each is separated by ``BETWEEN``. Not the input and output of tools. A turn begins
 with each prompt. In what an agent replayed before the first prompt, a turn begins with a user message that follows
-anything but a plan.
+anything but a plan. Turns of several connections at the same time come one after another, as ``show`` shows them.
 
-Reading can continue later from the last turn. Raises only OSError.
+Reading can continue later from a turn that no other one can still change. Raises only OSError.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.tools.search.query import BETWEEN
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript.reader import AlikeLines, TranscriptReader
+from acp_proxy.transcript.turn_order import WAITING_LIMIT, order_turns
 from acp_proxy.transcript.v2_entries import read_as_v1
 from acp_proxy.views.sanitize import strip_sequences
 
@@ -41,10 +42,10 @@ BEGINNING = TurnStart()
 class SearchedTurn:
     """One turn.
 
-    ``number``: counted from 1. ``started_at``: when it began, in transcript format. ``start``: where it begins.
-    ``prompt``: the text of its prompt. ``pieces``: of what was said; ``asides``: of thoughts, plans and failures.
-    ``unique_texts``: what is added only once: the titles of tool calls, the steps of plans. ``size``: characters of
-    all.
+    ``number``: counted from 1. ``started_at``: when it began, in transcript format. ``start``: where to read to get it;
+    earlier ones may come before it. ``prompt``: the text of its prompt. ``pieces``: of what was said; ``asides``: of
+    thoughts, plans and failures. ``unique_texts``: what is added only once: the titles of tool calls, the steps of
+    plans. ``size``: characters of all.
     """
 
     number: int
@@ -58,8 +59,8 @@ class SearchedTurn:
     is_answered: bool = False
     """Whether it contains anything but the user's words."""
     is_independent: bool = False
-    """A prompt began it, and no earlier one waits for its answer: ``read_parts`` tells the same of it without the turns
-    before it, but for changes of their calls, and the past if the agent replays it late."""
+    """A prompt began it at ``start``, and no earlier one waits for its answer: ``read_parts`` tells the same of it
+    without the turns before it, but for changes of their calls, and the past if the agent replays it late."""
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -84,16 +85,17 @@ class SearchedTurn:
 class TurnReader:
     """Reads a transcript's turns from a place on.
 
-    ``last_start``: where its last turn begins. ``read_size``: the offset up to which it was read.
-    ``unanswered_before``: the prompts before the last turn without an answer, by run and request id.
+    ``last_start``: where the last turn begins before which every prompt has its answer: what is recorded later changes
+    this turn and those after it. A prompt that has none ``WAITING_LIMIT`` bytes later counts as one of a process that
+    was killed. ``read_size``: the offset up to which it was read.
     """
 
-    def __init__(self, start: TurnStart, unanswered_before: tuple[tuple[str, str], ...] = ()) -> None:
-        """``unanswered_before``: the prompts before ``start`` that have no answer, by run and request id."""
+    def __init__(self, start: TurnStart) -> None:
         self.last_start = start
-        self.unanswered_before = unanswered_before
         self.read_size = start.offset
-        self._line_number = start.line
+        self._seen_size = start.offset
+        """The offset after the last line of the transcript that was seen, which may be incomplete."""
+        self._line_number, self._line_end = start.line, start.offset
         self._turn_number = start.turns
         self._turn: SearchedTurn | None = None
         self._is_prompted = False
@@ -103,7 +105,8 @@ class TurnReader:
         """Whether the last line was a chunk of the agent's message or thought."""
         self._prompt_key: tuple[str, str] | None = None
         """The run and the request id of the turn's prompt."""
-        self._unanswered = list(unanswered_before)
+        self._unanswered: dict[tuple[str, str], int] = {}
+        """The prompts without an answer, by run and request id, and the offsets of their lines' ends."""
         self._updates: dict[str, list[Mapping[str, object]]] = {}
         """The updates of the turn's calls that have not ended, by call id."""
         self._failed_terminals: set[str] = set()
@@ -112,32 +115,34 @@ class TurnReader:
 
     def read(self, reader: TranscriptReader) -> Iterator[SearchedTurn]:
         """The turns in order; the last one may be incomplete. Raises OSError."""
-        for line in read_as_v1(reader.read_alike(self.read_size, self._line_number)):
+        lines = order_turns(reader.read_alike(self.read_size, self._line_number), reader.find_last_lines)
+        for line in read_as_v1(lines):
             if isinstance(line, AlikeLines):
                 if self._is_speaking and self._turn is not None and self._message is not None:
                     is_thought = self._message[0] is Role.THOUGHT
                     self._turn.add_text(line.chunks.text, continues=True, is_aside=is_thought)
             elif line.entry is not None:
-                self._line_number = line.number
+                self._line_number, self._line_end = line.number, line.end
                 self._add(line.entry)
                 yield from self._finished_turns
                 self._finished_turns.clear()
             if isinstance(line, AlikeLines) or line.is_whole:  # else it is read again, as it may be incomplete
-                self.read_size = line.end
+                self.read_size = max(self.read_size, line.end)
+            self._seen_size = max(self._seen_size, line.end)
         if self._turn is not None:
             yield self._turn
 
     def _add(self, entry: Entry) -> None:
         self._is_speaking = False
         if entry.note is not None:
-            self._add_note(entry.note)
+            self._add_note(entry.run, entry.note)
             return
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT:
                 self._add_prompt(entry.at, acp.member(params, "prompt"))
                 self._prompt_key = _make_prompt_key(entry)
-                self._unanswered.append(self._prompt_key)
+                self._unanswered[self._prompt_key] = self._line_end
             elif method == acp.STEERING:
                 self._add_steering(entry.at, acp.member(params, "prompt"))
         elif method == acp.UPDATE:
@@ -147,14 +152,14 @@ class TurnReader:
         elif method == acp.REQUEST_PERMISSION:
             self._add_call(self._find_turn(entry.at), acp.member(params, "toolCall"))
         elif entry.answered_method == acp.PROMPT:
-            if (prompt_key := _make_prompt_key(entry)) in self._unanswered:
-                self._unanswered.remove(prompt_key)
+            prompt_key = _make_prompt_key(entry)
+            self._unanswered.pop(prompt_key, None)
             if self._prompt_key == prompt_key:
                 self._add_aside(acp.read_error(acp.member(entry.value, "error")))
 
     def _add_prompt(self, stamp: str, blocks: object) -> None:
         turn = self._begin_turn(stamp)
-        self._is_prompted, self._message, turn.is_independent = True, None, not self.unanswered_before
+        self._is_prompted, self._message, turn.is_independent = True, None, turn.number == self.last_start.turns + 1
         turn.prompt = _join_blocks(blocks)
         if turn.prompt:
             turn.add_text(turn.prompt)
@@ -223,9 +228,12 @@ class TurnReader:
             for item in content if isinstance(content, list) else ():
                 self._failed_terminals.add(acp.text(item, "terminalId") or "")
 
-    def _add_note(self, note: Mapping[str, object]) -> None:
+    def _add_note(self, run: str, note: Mapping[str, object]) -> None:
         kind = note.get("type")
-        if kind == NoteType.FAILED:
+        if kind == NoteType.OPENED and note.get("method") == acp.FORK:
+            self._unanswered.clear()  # those of the parent
+        elif kind == NoteType.FAILED:
+            self._unanswered = {key: end for key, end in self._unanswered.items() if key[0] != run}
             self._add_aside(acp.text(note, "message"))
         elif kind == NoteType.TERMINAL and acp.text(note, "terminalId") in self._failed_terminals:
             from acp_proxy.views.passages import shorten_to_end
@@ -242,9 +250,11 @@ class TurnReader:
     def _begin_turn(self, stamp: str) -> SearchedTurn:
         if self._turn is not None:
             self._finished_turns.append(self._turn)
-        if self._turn is None or self._line_number != self.last_start.line:  # a damaged line may contain several turns
+        # Not within a damaged line, or if later lines came before this one, whose turn has waited.
+        is_last = self._turn is None or self._line_end > self._seen_size
+        if is_last and all(self._line_end - end > WAITING_LIMIT for end in self._unanswered.values()):
+            self._unanswered.clear()
             self.last_start = TurnStart(self.read_size, self._line_number, self._turn_number)
-            self.unanswered_before = tuple(self._unanswered)
         self._updates.clear()
         self._failed_terminals.clear()
         self._prompt_key = None

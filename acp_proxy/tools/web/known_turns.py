@@ -26,13 +26,12 @@ class FoundTurn(Struct, frozen=True):
 
 
 class _ReadTurns(Struct, frozen=True):
-    """What was read of a transcript. ``inode``: the file's. ``size``: how far it was read. ``last_start``,
-    ``unanswered_before``: as in ``TurnReader``."""
+    """What was read of a transcript. ``inode``: the file's. ``size``: how far it was read. ``last_start``: as
+    in ``TurnReader``."""
 
     inode: int
     size: int
     last_start: TurnStart
-    unanswered_before: tuple[tuple[str, str], ...]
     turns: list[FoundTurn]
 
 
@@ -49,8 +48,8 @@ class KnownTurns:
         with self._lock:
             read_before = self._read_turns.pop((agent_folder, name), None)
         if read_before is None or read_before.inode != reader.inode or read_before.size > reader.size:
-            read_before = _ReadTurns(reader.inode, 0, BEGINNING, (), [])
-        turn_reader = TurnReader(read_before.last_start, read_before.unanswered_before)
+            read_before = _ReadTurns(reader.inode, 0, BEGINNING, [])
+        turn_reader = TurnReader(read_before.last_start)
         turns = read_before.turns[: read_before.last_start.turns]
         for turn in turn_reader.read(reader):
             text = (turn.prompt or turn.texts[0]).strip()[: _TOPIC_LENGTH * 100]
@@ -60,7 +59,7 @@ class KnownTurns:
             turns.append(FoundTurn(turn.number, start, topic or f"Turn {turn.number}"))
         with self._lock:
             self._read_turns[agent_folder, name] = _ReadTurns(
-                reader.inode, turn_reader.read_size, turn_reader.last_start, turn_reader.unanswered_before, turns
+                reader.inode, turn_reader.read_size, turn_reader.last_start, turns
             )
             while len(self._read_turns) > self._most:
                 self._read_turns.popitem(last=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.search import query, turn_text
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
@@ -271,6 +272,18 @@ def test_only_new_turns_are_read_before_a_search(
     assert find_turns(store, "coo") == []
     assert read == [1, 2]
     assert find_turns(store, "first") == [("other", [1]), ("s", [1])]
+
+
+def test_a_turn_in_another_window_at_the_same_time_is_found_apart(store: WholeStore) -> None:
+    store_turns(store, "s", "first")
+    append(store, "s", prompt_line("mine", at=60), agent_chunk("coo", at=61), prompt_line("its", at=62, run="run002"))
+    append(store, "s", agent_chunk("rec", at=63, run="run002"))
+    assert find_turns(store, "mine", "coo") == [("s", [2])]
+    append(store, "s", agent_chunk("kie", at=64), agent_chunk("ipe", at=65, run="run002"), answer(at=66))
+    append(store, "s", answer(at=67, run="run002"))
+    assert find_turns(store, "mine", "cookie") == [("s", [2])]
+    assert find_turns(store, "its", "recipe") == [("s", [3])]
+    assert [finding.kind for finding in verify_store(store)] == []
 
 
 def test_a_compressed_transcript_is_read_again_only_if_it_continues(store: WholeStore) -> None:

@@ -128,6 +128,28 @@ def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monk
     ]
 
 
+def test_a_turn_is_read_again_until_the_prompts_before_it_have_their_answers_or_get_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.tools.search.turn_text.WAITING_LIMIT", 1000)
+    lines = [prompt_line("one"), answer(), prompt_line("two"), prompt_line("three", run="run002")]
+    _, reader = turns(write(tmp_path, *lines))
+    assert reader.last_start.turns == 1
+    answered = [*lines, agent_chunk("a"), agent_chunk("b", run="run002"), answer(run="run002"), answer()]
+    path = write(tmp_path, *answered)
+    found, reader = turns(path, reader.last_start)
+    assert [turn.texts[0] for turn in found] == ["two\x1ea", "three\x1eb"]
+    assert [turn.is_independent for turn in found] == [True, False]
+    assert (reader.last_start.turns, reader.read_size) == (1, path.stat().st_size)
+    for last_lines, turns_before in (
+        ([prompt_line("four")], 3),
+        ([prompt_line("four"), agent_chunk("c" * 1000), prompt_line("five", run="run002")], 4),
+        ([prompt_line("four"), transcript_lines.note("failed", message="gone"), prompt_line("five")], 4),
+        ([prompt_line("four"), transcript_lines.note("opened", method="session/fork"), prompt_line("five")], 4),
+    ):
+        assert turns(write(tmp_path, *answered, *last_lines))[1].last_start.turns == turns_before
+
+
 def test_damage_hides_no_other_message(tmp_path: Path) -> None:
     garbage = b'\0\0{"at":"torn' + agent_chunk("glued")
     path = write(tmp_path, prompt_line("x"), agent_chunk("a"), garbage, agent_chunk("b"), b'{"at":"2026')
@@ -156,6 +178,12 @@ _LINES = [
     b"\n",
     prompt_line("glued")[:-1] + b"  \n",
     b"\0" + prompt_line("one")[:-1] + prompt_line("two"),
+    prompt_line("of the other", run="run002"),
+    agent_chunk("c", run="run002"),
+    update("tool_call", toolCallId="2", title="Edit", run="run002"),
+    answer(run="run002"),
+    answer(run="run002", error={"code": 1, "message": "no"}),
+    transcript_lines.note("failed", message="gone", run="run002"),
 ]
 _lines = st.lists(st.sampled_from(_LINES), max_size=30)
 
@@ -229,11 +257,15 @@ _SAID = {
     "plan": lambda word: update("plan", entries=[{"content": "step", "status": "pending", "priority": "low"}]),
     "usage": lambda word: update("usage_update", used=1),
     "answer": lambda word: answer(),
+    "other prompt": lambda word: prompt_line(word, run="run002"),
+    "other agent": lambda word: agent_chunk(f"{word} ", run="run002"),
+    "other answer": lambda word: answer(run="run002"),
 }
 
 
 @given(st.lists(st.sampled_from(list(_SAID)), max_size=30))
 @example(["prompt", "call", "prompt", "answer", "answer", "prompt"])
+@example(["prompt", "agent", "other prompt", "agent", "other agent", "call", "answer", "other agent", "other answer"])
 def test_turns_are_the_shown_turns_with_all_their_words(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[str]
 ) -> None:
