@@ -350,7 +350,7 @@ class PartTable(SearchTable):
     """
 
     KIND = ".parts"
-    SCHEMA = 2
+    SCHEMA = 3
     COLUMNS = tuple(query.TurnPart)
     TABLES = make_tables(COLUMNS, SCHEMA)
 

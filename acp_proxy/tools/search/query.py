@@ -1,11 +1,13 @@
 """Prepares text for the full-text search, and turns what a user typed into a query. Pure.
 
-SQLite's tokenizer (unicode61) makes a word of every run of letters and digits, ignoring case and diacritics. In scripts
-without spaces, a run would be a whole sentence: there, every letter is made a word, by invisible spaces around it, and
-a query becomes a phrase of letters. Any input becomes a query with valid syntax.
+SQLite's tokenizer (unicode61) makes a word of every run of letters and digits, ignoring case and, of Latin letters,
+diacritics. It compares characters, so text and queries get one normal form of Unicode. In scripts without spaces, a run
+would be a whole sentence: there, every letter is made a word, by invisible spaces around it, and a query becomes a
+phrase of letters. Any input becomes a query with valid syntax.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import product
@@ -48,12 +50,13 @@ def separate_words(text: str) -> str:
     """The text in a form in which SQLite finds every word of it."""
     if text.isascii() and text.isprintable():
         return text
-    text = _NO_TEXT.sub(" ", text)
+    text = unicodedata.normalize("NFC", _NO_TEXT.sub(" ", text))
     return text if text.isascii() else _UNSPACED_RUN.sub(lambda run: f"{SPACE}{SPACE.join(run[0])}{SPACE}", text)
 
 
 def join_words(text: str) -> str:
-    """The original of a text after ``separate_words``, except for characters that SQLite cannot store."""
+    """The original of a text after ``separate_words``, in the normal form NFC, except for characters that SQLite cannot
+    store."""
     return text.replace(SPACE, "")
 
 

@@ -1,6 +1,7 @@
 """Any text is a valid query, and matches as documented."""
 
 import sqlite3
+import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -132,6 +133,13 @@ def test_a_sharp_s_is_found_as_ss_and_the_reverse(database: sqlite3.Connection) 
     assert not finds(database, "Maße", "Mase")
 
 
+@pytest.mark.parametrize("word", ["русский", "ёлка", "한국어", "データ", "ガイド"])
+def test_a_word_is_found_in_each_normal_form(database: sqlite3.Connection, word: str) -> None:
+    decomposed, composed = (unicodedata.normalize(form, word) for form in ("NFD", "NFC"))
+    assert finds(database, f"see {decomposed} end", composed)
+    assert finds(database, f"see {composed} end", decomposed)
+
+
 def test_separated_text_can_be_joined_again() -> None:
-    assert query.join_words(query.separate_words(TEXT)) == TEXT
+    assert query.join_words(query.separate_words(TEXT)) == unicodedata.normalize("NFC", TEXT)
     assert query.separate_words("plain text") == "plain text"
