@@ -30,6 +30,7 @@ from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader
 from acp_proxy.transcript import file_access
 from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from acp_proxy.transcript.titles import shorten_masks
+from acp_proxy.views.sanitize import strip_sequences
 
 SCHEMA = 5
 _BUSY_SECONDS = 5.0
@@ -356,8 +357,8 @@ class PartTable(SearchTable):
 
 
 def make_text(text: str) -> str:
-    """A text as a table has it."""
-    return query.separate_words(shorten_masks(text))
+    """A text as a table has it: what a terminal would show."""
+    return query.separate_words(shorten_masks(strip_sequences(text)))
 
 
 def make_texts(turn: SearchedTurn) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from acp_proxy.tools.search.fts_table import (
     make_text,
 )
 from acp_proxy.tools.search.query import BETWEEN, TurnPart
-from acp_proxy.tools.search.turn_text import read_block
+from acp_proxy.tools.search.turn_text import read_block, read_reply_block
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views.conversation import Part, SpokenMessage, ToolCall, TurnBegin, read_parts
 from acp_proxy.views.sanitize import strip_sequences
@@ -76,10 +76,9 @@ class _DividedTurn:
             )
 
     def add_message(self, speaker: TurnPart, blocks: list[Mapping[str, object]], *, continues: bool) -> None:
-        if speaker is TurnPart.AGENT:  # its texts are pieces of one, each of the user's blocks stands for itself
-            text = "".join(acp.text(block, "text") or "" for block in blocks)
-            self._add(speaker, text, "" if continues else BETWEEN)
-        else:
+        if speaker is TurnPart.AGENT:
+            self._add(speaker, "".join(map(read_reply_block, blocks)), "" if continues else BETWEEN)
+        else:  # each of the user's blocks stands for itself
             self._add(speaker, " ".join(filter(None, map(read_block, blocks))), " " if continues else BETWEEN)
 
     def add_call(self, call: ToolCall) -> None:

@@ -181,9 +181,9 @@ class TurnReader:
             return
         turn = self._find_turn(stamp)
         turn.is_answered |= kind != update_kinds.PLAN  # replays have only the last of several, which may move
-        if role in (Role.AGENT, Role.THOUGHT) and (text := acp.text(content, "text")) is not None:
+        if role in (Role.AGENT, Role.THOUGHT):
             message = role, acp.text(update, "messageId") or ""
-            turn.add_text(text, continues=self._message == message, is_aside=role is Role.THOUGHT)
+            turn.add_text(read_reply_block(content), continues=self._message == message, is_aside=role is Role.THOUGHT)
             self._message, self._is_speaking = message, True
             return
         self._message = None
@@ -242,7 +242,7 @@ class TurnReader:
 
     def _add_aside(self, text: str | None) -> None:
         if self._turn is not None:
-            self._turn.add_once(strip_sequences(text or ""), is_aside=True)
+            self._turn.add_once(text or "", is_aside=True)
 
     def _find_turn(self, stamp: str) -> SearchedTurn:
         return self._turn if self._turn is not None else self._begin_turn(stamp)
@@ -273,8 +273,14 @@ def _join_blocks(blocks: object) -> str:
     return " ".join(filter(None, texts))
 
 
+def read_reply_block(block: object) -> str:
+    """What a block of the agent's adds to the text. Its texts are pieces of one; what it refers to stands apart."""
+    words = read_block(block)
+    return words if acp.text(block, "type") == "text" else f" {words} "
+
+
 def read_block(block: object) -> str:
-    """What a block of the user's adds to the text: its text, or the name or URI it refers to."""
+    """What a block adds to the text: its text, or the name or URI it refers to."""
     if acp.text(block, "type") == "text":
         return acp.text(block, "text") or ""
     return acp.text(block, "name") or acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""

@@ -36,7 +36,7 @@ from tests.tools.search.stored_searches import (
 )
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/conversations/login.jsonl"
-OUTPUT = (TurnPart.OUTPUT,)
+OUTPUT, REPLIES = (TurnPart.OUTPUT,), (TurnPart.AGENT,)
 
 
 def text(words: str) -> dict[str, Any]:
@@ -57,6 +57,23 @@ def store_output(store: WholeStore, words: str, session: str = transcript_lines.
 
 
 # --- what is found
+
+
+def test_what_a_reply_refers_to_and_what_it_colours_are_found_in_the_reply(store: WholeStore) -> None:
+    link = {"type": "resource_link", "uri": "file:///y/report.pdf", "name": "quarterly.pdf"}
+    resource = {"type": "resource", "resource": {"uri": "file:///y/table.csv", "text": "1"}}
+    said = [
+        agent_chunk("see"),
+        update("agent_message_chunk", content=link),
+        agent_chunk("in \x1b[31mcrim"),
+        agent_chunk("son\x1b[0m"),
+        update("agent_thought_chunk", content=resource),
+    ]
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt_line("x"), *said, answer())
+    found = [(transcript_lines.SESSION, [1])]
+    for words in ("see quarterly.pdf in", "crimson"):
+        assert find_turns(store, words) == find_turns(store, words, parts=REPLIES) == found
+    assert find_turns(store, "table.csv") == found
 
 
 WORDS = {
