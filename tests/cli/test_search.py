@@ -31,6 +31,7 @@ from tests.stored import EPOCH, WholeStore, chunk, store_session
 from tests.tools.changes.calls import edit_call, ended_call, started_call
 
 DAY = 24 * 60 * 60.0
+IN_CALLS = "--in", "tools", "--in", "output"
 
 
 def run(store: WholeStore, *words: str) -> Result:
@@ -257,7 +258,7 @@ def printing_session(store: WholeStore) -> None:
     error = {
         "content": [{"type": "content", "content": {"type": "text", "text": "\x1b[31mImportError: no flask\x1b[0m"}}]
     }
-    listed = {"rawOutput": "wheel 0.45\nflake8 7"}
+    listed: dict[str, Any] = {"rawInput": {"command": "pip ls --no-color"}, "rawOutput": "wheel 0.45\nflake8 7"}
     turn = [
         chunk("Perhaps a venv.", "agent_thought_chunk"),
         *(started_call("b", title="pip list", kind="execute"), ended_call("b", **listed)),
@@ -381,34 +382,34 @@ def test_no_match_because_of_words_blames_no_filter(store: WholeStore) -> None:
 def test_no_match_says_what_was_tried(store: WholeStore) -> None:
     two_sessions(store)
     assert run(store, "logi pag", "x").stderr == (
-        "Nothing matches, not even as the beginning of a word, nor in what tools printed. Try fewer words.\n"
+        "Nothing matches, not even as the beginning of a word, nor in what tools did or printed. Try fewer words.\n"
     )
-    assert run(store, "zz*", "yy*").stderr == "Nothing matches, nor in what tools printed. Try fewer words.\n"
+    assert run(store, "zz*", "yy*").stderr == "Nothing matches, nor in what tools did or printed. Try fewer words.\n"
     assert list_ids(store, "logi*", "pag*") == ["first"]
 
 
 def test_no_match_says_how_to_search_output_if_a_tool_printed_the_words(store: WholeStore) -> None:
     printing_session(store)
-    for words in (["wheel"], ["whee"], ["no flask", "flake8"]):
-        output = shell_quote.join(["acp-proxy", "search", *words, "--in", "output", "--store", str(store.root)])
+    for words in (["wheel"], ["whee"], ["no flask", "flake8"], ["no-color"]):
+        output = shell_quote.join(["acp-proxy", "search", *words, *IN_CALLS, "--store", str(store.root)])
         stderr = run(store, *words).stderr
-        assert stderr.endswith(f"\nA tool printed it: {output}\n")
-        assert run(store, *words, "--in", "output").exit_code == 0
+        assert stderr.endswith(f"\nA tool did or printed it: {output}\n")
+        assert run(store, *words, *IN_CALLS).exit_code == 0
 
 
 def test_much_output_is_not_read_for_a_hint(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     printing_session(store)
     monkeypatch.setattr(nearby, "_READ_FOR_HINT", 10)
-    output = shell_quote.join(["acp-proxy", "search", "wheel", "--in", "output", "--store", str(store.root)])
-    assert run(store, "wheel").stderr.endswith(f"\nTo search what tools printed: {output}\n")
+    output = shell_quote.join(["acp-proxy", "search", "wheel", *IN_CALLS, "--store", str(store.root)])
+    assert run(store, "wheel").stderr.endswith(f"\nTo search what tools did and printed: {output}\n")
     run(store, "wheel", "--in", "output")
-    assert "\nA tool printed it: " in run(store, "wheel").stderr
+    assert "\nA tool did or printed it: " in run(store, "wheel").stderr
 
 
 def test_hints_repeat_the_options_that_were_given(store: WholeStore) -> None:
     two_sessions(store)
     words, options = ["zebra", "horse"], ["--agent", "one", "--failed", "--limit", "3"]
-    output = ["acp-proxy", "search", *words, "--in", "output", "--store", str(store.root), *options[:3]]
+    output = ["acp-proxy", "search", *words, *IN_CALLS, "--store", str(store.root), *options[:3]]
     assert f"{shell_quote.join(output)}\n" in run(store, *words, *options).stderr
     near = ["acp-proxy", "search", "login", "--store", str(store.root), "--since", "90000d"]
     assert f"Did you mean: {shell_quote.join(near)}\n" in run(store, "logn", "--since", "90000d").stderr
@@ -419,7 +420,7 @@ def test_a_quote_that_is_not_closed_is_closed_and_mentioned(store: WholeStore) -
     printing_session(store)
     stderr = run(store, '"flake8 7').stderr
     assert stderr.startswith('A quote is not closed. Searched: "flake8 7"\nNothing matches.')
-    assert shell_quote.join(["acp-proxy", "search", '"flake8 7"', "--in", "output"]) in stderr
+    assert shell_quote.join(["acp-proxy", "search", '"flake8 7"', *IN_CALLS]) in stderr
     assert list_ids(store, '"login pag*') == list_ids(store, '"login pag"*')
 
 

@@ -43,6 +43,7 @@ _MOST_TOOLS = 15
 """Tools that are listed for one that nobody has called."""
 _DISK_FULL = ("ENOSPC", "EDQUOT")
 _PART_OPTIONS = ("parts",)
+_PARTS_OF_CALLS = (TurnPart.TOOLS, TurnPart.OUTPUT)
 _CALL_OPTIONS = ("file", "tool", "command", "failed")
 _REPEATED_OPTIONS = ("store", *session_filter.FILTER_PARAMETERS, *_CALL_OPTIONS)
 """The options that another search repeats."""
@@ -270,13 +271,13 @@ def _explain_no_match_at_all(
 ) -> str:
     """``has_namesake``: whether another file of the same name matches; None: nobody has looked."""
     from acp_proxy.tools.search.call_search import list_tools
-    from acp_proxy.tools.search.nearby import is_printed
+    from acp_proxy.tools.search.nearby import is_in_parts
 
     request, calls = attempts[0].request, attempts[0].calls
     is_for_people = calls is None and not asked.as_json
-    in_output = is_printed(store, attempts[-1].request) if is_for_people and not asked.parts else None
+    in_calls = is_in_parts(store, attempts[-1].request, _PARTS_OF_CALLS) if is_for_people and not asked.parts else None
     path, options = calls.file if calls is not None else "", repeat_options(asked.context, *_REPEATED_OPTIONS)
-    text = _explain_no_hits(asked.words, path, asked.parts, options, in_output=in_output, has_namesake=has_namesake)
+    text = _explain_no_hits(asked.words, path, asked.parts, options, in_calls=in_calls, has_namesake=has_namesake)
     if has_namesake:
         name_option = ["--file", os.path.basename(path), *_repeat_parts(asked.parts)]
         other_command = asked.format_other(*name_option, without=("file",))
@@ -301,11 +302,11 @@ def _explain_no_hits(
     parts: list[TurnPart],
     options: list[str],
     *,
-    in_output: bool | None,
+    in_calls: bool | None,
     has_namesake: bool | None,
 ) -> str:
-    """What to do if nothing is found. ``path``: that of --file. ``options``: those of the command. ``in_output``:
-    whether tools printed it; ``has_namesake``: whether another file of that name matches; None: nobody has looked."""
+    """What to do if nothing is found. ``path``: that of --file. ``options``: those of the command. ``in_calls``:
+    whether tool calls have it; ``has_namesake``: whether another file of that name matches; None: nobody has looked."""
     from acp_proxy.tools.search.query import widen_query
 
     single_words = " ".join(words).split()
@@ -318,15 +319,16 @@ def _explain_no_hits(
     text = "Nothing matches"
     if widen_query(words) is not None:
         text += ", not even as the beginning of a word"
-    if in_output is False:
-        text += ", nor in what tools printed"
+    if in_calls is False:
+        text += ", nor in what tools did or printed"
     text += f" (--file is {shown_path})." if path else "."
     if len(single_words) > 1:
         text += " Try fewer words."
-    if parts or in_output is False:
+    if parts or in_calls is False:
         return text
-    output = sanitize.make_line(format_command("search", words, "--in", "output", *options))
-    return f"{text}\n{'A tool printed it' if in_output else 'To search what tools printed'}: {output}"
+    other_command = sanitize.make_line(format_command("search", words, *_repeat_parts(_PARTS_OF_CALLS), *options))
+    reason = "A tool did or printed it" if in_calls else "To search what tools did and printed"
+    return f"{text}\n{reason}: {other_command}"
 
 
 def _suggest_words(

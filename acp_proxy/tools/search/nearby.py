@@ -86,9 +86,9 @@ def correct_words(store: CommandStore, request: SearchRequest, words: Sequence[s
     return corrected if any(search_store(store, attempt).hits for attempt in tries) else None
 
 
-def is_printed(store: CommandStore, request: SearchRequest) -> bool | None:
-    """Whether a search of what tools printed would find something; None: to know it would take a user's time, as long
-    as its tables lack much. Raises as ``search_store``."""
+def is_in_parts(store: CommandStore, request: SearchRequest, parts: tuple[TurnPart, ...]) -> bool | None:
+    """Whether a search of these parts of the turns would find something; None: to know it would take a user's time, as
+    long as its tables lack much. Raises as ``search_store``."""
 
     def measure(index: Index) -> int:
         with ExitStack() as stack:
@@ -96,7 +96,7 @@ def is_printed(store: CommandStore, request: SearchRequest) -> bool | None:
 
     with suppress(TableReplaced):
         if store.store_index.query(measure, *request.agent_folders) <= _READ_FOR_HINT:
-            return bool(search_store(store, replace(request, parts=(TurnPart.OUTPUT,), limit=1)).hits)
+            return bool(search_store(store, replace(request, parts=parts, limit=1)).hits)
     return None
 
 

@@ -1,6 +1,7 @@
 """Reads the parts of each turn of a transcript: what user and agent say, what tool calls are, and what they print.
 
-What tools print is many times what is said, so of each call the beginning and the end are read: errors come last.
+What tools print is many times what is said, so of each call's output the beginning and the end are read: errors come
+last.
 
 A transcript that has grown is read again as a whole, since a call of an earlier turn may have printed more.
 """
@@ -27,7 +28,7 @@ from acp_proxy.views.tool_calls import strip_fence
 _OUTPUT_SIDE = 4096
 """Characters of a call's output that are searched at its beginning, and as many at its end."""
 _LONGEST_PART = 4 * 1024 * 1024
-"""Characters of a part of one turn: 500 calls that print more than is searched."""
+"""Characters of a part of one turn: 500 calls that print more than is searched, or as many long files written."""
 _MOST_DEPTH = 8
 """How deep the input and output of a call are read."""
 
@@ -86,7 +87,7 @@ class _DividedTurn:
             if text not in self.described_texts:
                 self.described_texts.add(text)
                 self._add(TurnPart.TOOLS, text)
-        self._add(TurnPart.OUTPUT, _shorten("\n".join(_read_output(call))))
+        self._add(TurnPart.OUTPUT, _shorten_output("\n".join(_read_output(call))))
 
     def _add(self, part: TurnPart, text: str, separator: str = BETWEEN) -> None:
         if text and self.room_left[part] > 0:
@@ -98,14 +99,12 @@ def _describe(call: ToolCall) -> Iterator[str]:
     """What a call is: its title, its tool, its input, the files that it names, and their changed lines."""
     for name in ("title", "name"):
         yield acp.text(call.fields, name) or ""
-    yield _shorten("\n".join(_iterate_texts(call.fields.get("rawInput"))))
+    yield "\n".join(_iterate_texts(call.fields.get("rawInput")))
     for location_or_item in (*_read_list(call.fields.get("locations")), *_read_list(call.fields.get("content"))):
         yield acp.text(location_or_item, "path") or ""
         if acp.text(location_or_item, "type") == "diff":
-            yield _shorten(
-                "\n".join(
-                    _find_changed_lines(acp.text(location_or_item, "oldText"), acp.text(location_or_item, "newText"))
-                )
+            yield "\n".join(
+                _find_changed_lines(acp.text(location_or_item, "oldText"), acp.text(location_or_item, "newText"))
             )
 
 
@@ -146,5 +145,5 @@ def _read_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _shorten(text: str) -> str:
+def _shorten_output(text: str) -> str:
     return text if len(text) <= 2 * _OUTPUT_SIDE else f"{text[:_OUTPUT_SIDE]} … {text[-_OUTPUT_SIDE:]}"

@@ -32,7 +32,7 @@ from acp_proxy.store.index_file import ListedSession
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
-from acp_proxy.tools.search.nearby import correct_words, explain_operators, find_by_id, is_printed, list_near_searches
+from acp_proxy.tools.search.nearby import correct_words, explain_operators, find_by_id, is_in_parts, list_near_searches
 from acp_proxy.tools.search.query import TurnPart, make_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult, search_store
 from acp_proxy.tools.search.turn_text import BEGINNING
@@ -399,7 +399,7 @@ def _find_hint(store: CommandStore, wanted: SearchRequest, words: Sequence[str])
     single = " ".join(words).split()
     near_words = correct_words(store, wanted, single)
     rows = find_by_id(store, single)
-    in_output = None if TurnPart.OUTPUT in wanted.parts else is_printed(store, wanted)
+    in_output = None if TurnPart.OUTPUT in wanted.parts else is_in_parts(store, wanted, (TurnPart.OUTPUT,))
     return SearchHint(
         explain_operators(single), " ".join(near_words or ()), rows[0] if rows else None, len(single) > 1, in_output
     )

@@ -59,6 +59,15 @@ def store_output(store: WholeStore, words: str, session: str = transcript_lines.
 # --- what is found
 
 
+def test_every_line_of_a_long_new_file_is_found_as_what_a_tool_did(store: WholeStore) -> None:
+    lines = "def a_function(): pass\n" * 500
+    new_file = {"type": "diff", "path": "/a.py", "oldText": None, "newText": f"{lines}needle\n{lines}"}
+    edit = [begin(rawInput={"text": f"{lines}pin\n{lines}"}), end(new_file)]
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt_line("x"), *edit, answer())
+    for word in ("needle", "pin"):
+        assert find_turns(store, word, parts=(TurnPart.TOOLS,)) == [(transcript_lines.SESSION, [1])]
+
+
 def test_what_a_reply_refers_to_and_what_it_colours_are_found_in_the_reply(store: WholeStore) -> None:
     link = {"type": "resource_link", "uri": "file:///y/report.pdf", "name": "quarterly.pdf"}
     resource = {"type": "resource", "resource": {"uri": "file:///y/table.csv", "text": "1"}}
