@@ -61,10 +61,10 @@ def test_only_new_sessions_without_a_prompt_are_reported(store: WholeStore, othe
 
 @pytest.mark.parametrize("session", ["plain", "two words", "tab\tid", "-x", "$(touch x)"])
 def test_the_command_that_removes_the_other_transcript_can_be_typed(
-    store: WholeStore, other: WholeStore, session: str
+    store: WholeStore, tmp_path: Path, session: str
 ) -> None:
-    store_session(store, session, ("mine", []))
-    path = store_session(other, session, ("something else", []))
+    path = tmp_path / "changed.jsonl"
+    path.write_bytes(store_session(store, session, ("mine", [])).read_bytes().replace(b"mine", b"something else"))
     stderr = run(store, "import", str(path)).stderr
     words = shlex.split(stderr.partition("delete it first: acp-proxy ")[2].rstrip(".\n"))
     assert run(store, *words, "--yes").exit_code == 0

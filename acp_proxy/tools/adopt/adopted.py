@@ -60,7 +60,7 @@ def write_adopted(store: CommandStore, transcript: bytes) -> ImportedFile:
     ends so too. Raises NotImported, NewerFormat, OSError."""
     imported = _write_in_place(store.layout, transcript, store.layout.make_folder)
     with suppress(Unreadable):  # then its mark stays
-        store.index_transcript(imported.agent_folder, file_names.file_name(imported.session_id), is_deferrable=True)
+        store.index_transcript(imported.agent_folder, imported.name, is_deferrable=True)
     return imported
 
 
@@ -91,7 +91,7 @@ def _write_in_place(layout: Layout, data: bytes, make_folder: Callable[[Path], N
             else:
                 _replace(target, unfinished)
                 layout.mark(agent_folder, name)  # again: a process that read the old file may have removed the mark
-    return ImportedFile(agent_folder, header.session_id, prompts, is_new)
+    return ImportedFile(agent_folder, header.session_id, name, prompts, is_new)
 
 
 def _replace(target: Path, unfinished: Path) -> None:

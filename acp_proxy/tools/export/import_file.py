@@ -1,9 +1,10 @@
 """Imports an exported transcript into the store, byte for byte.
 
 Refuses whatever is doubtful: a file that is not a transcript, is damaged or of a later version, or is of a session that
-already exists with other content. The file gets its name once it is complete and on disk, and never replaces another.
-Its path is made from generated names, never from text in the header. A stream is read once, into an unnamed temporary
-file in the store.
+already exists with other content. If the uids say that another session has the id, since the agent uses ids again, this
+one is set aside: it gets a name with a number. The file gets its name once it is complete and on disk, and never
+replaces another. Its path is made from generated names, never from text in the header. A stream is read once, into an
+unnamed temporary file in the store.
 
 Nobody here knows who wrote a file, so its notes do not say for which session the agent is asked: if they name another
 id, a note at its end says that the agent has none for it yet.
@@ -29,7 +30,7 @@ from acp_proxy.protocol import acp, timestamps
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store import delete, journal
-from acp_proxy.store.layout import Layout, lock_folder
+from acp_proxy.store.layout import Layout, lock_folder, number_name
 from acp_proxy.transcript import file_access, file_format
 from acp_proxy.transcript.agent_session import NEW_ID_NOTES
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
@@ -55,11 +56,13 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 class ImportedFile:
     """An imported session.
 
-    ``prompts``: its number of turns, as a list counts them. ``is_new``: False if the same transcript was already there.
+    ``name``: the transcript's. ``prompts``: its number of turns, as a list counts them. ``is_new``: False if the same
+    transcript was already there.
     """
 
     agent_folder: str
     session_id: str
+    name: str
     prompts: int
     is_new: bool
 
@@ -105,7 +108,7 @@ def import_transcript(
     )
     if imported.is_new:
         with suppress(Unreadable):  # then its mark stays
-            store.index_transcript(imported.agent_folder, file_name(imported.session_id), is_deferrable=True)
+            store.index_transcript(imported.agent_folder, imported.name, is_deferrable=True)
     return imported
 
 
@@ -127,20 +130,22 @@ def _import_or_find(
         header = _read_header(source)
         prompts, names_ids = _check_entries(source, header, accepts_damaged=accepts_damaged)
         agent_folder, name = choose_folder_for_import(header), file_name(header.session_id)
-        target = layout.transcript_path(agent_folder, name)
-        make_folder(target.parent)
-        with lock_folder(target.parent, wait=True):  # nobody removes the unfinished file, or compresses it
+        folder = layout.transcript_path(agent_folder, name).parent
+        make_folder(folder)
+        with lock_folder(folder, wait=True):  # nobody removes the unfinished file, or compresses it
             agent_journal = layout.get_journal(agent_folder)
             if header.session_id in agent_journal.read_deleted():
                 with agent_journal.lock():
                     if header.session_id in agent_journal.read_deleted():
                         # A crash may have interrupted the delete.
                         delete.apply_delete(layout, agent_folder, header.session_id)
-            elif layout.has_transcript(agent_folder, name):
-                _compare(source, target, header)
-                return ImportedFile(agent_folder, header.session_id, prompts, is_new=False)
+            while layout.has_transcript(agent_folder, name):
+                if _is_same_session(source, layout.transcript_path(agent_folder, name), header):
+                    return ImportedFile(agent_folder, header.session_id, name, prompts, is_new=False)
+                name = number_name(name)
+            target = layout.transcript_path(agent_folder, name)
             _write(layout, agent_folder, target, header, source, stamp, names_ids=names_ids)
-    return ImportedFile(agent_folder, header.session_id, prompts, is_new=True)
+    return ImportedFile(agent_folder, header.session_id, name, prompts, is_new=True)
 
 
 @contextmanager
@@ -200,24 +205,29 @@ def _check_entries(source: Source, header: Header, *, accepts_damaged: bool) -> 
     return summary.prompts, names_ids
 
 
-def _compare(source: Source, stored_path: Path, header: Header) -> None:
-    """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
+def _is_same_session(source: Source, stored_path: Path, header: Header) -> bool:
+    """Whether the existing transcript equals the source, or continues it; False: it is another session's, as the uids
+    say. Raises NotImported: it has other content; NewerFormat, OSError."""
     stored = TranscriptReader(stored_path)
     try:
         if not all(_compare_lines(source, stored.read_bytes(0))):
+            stored_uid = stored.header.uid if stored.header is not None else ""
+            if header.uid and stored_uid and header.uid != stored_uid:
+                return False
+            session = _quote_session(header.session_id, stored_path.stem)
             raise NotImported(
                 f"session {header.session_id} already exists, with other content. "
-                f"To replace it, delete it first: acp-proxy delete {_quote_session(header.session_id)}"
+                f"To replace it, delete it first: acp-proxy delete {session}"
             )
+        return True
     finally:
         stored.close()
 
 
-def _quote_session(session_id: str) -> str:
-    """The session as a command-line argument, whatever its id contains."""
-    return shell_quote.quote(
-        session_id if shell_quote.is_typable(session_id) and not session_id.startswith("-") else file_name(session_id)
-    )
+def _quote_session(session_id: str, name: str) -> str:
+    """The session as a command-line argument, whatever its id contains. ``name``: its transcript's."""
+    is_typable = shell_quote.is_typable(session_id) and not session_id.startswith("-")
+    return shell_quote.quote(session_id if is_typable and name == file_name(session_id) else name)
 
 
 def _compare_lines(source: Source, stored: Iterator[bytes]) -> Iterator[bool]:
@@ -247,10 +257,12 @@ def _write(
     names_ids: bool,
 ) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
-    agent_journal = layout.get_journal(agent_folder)
     note = {"type": NoteType.CONTINUED, "agent": agent_folder, "session": header.session_id}
     last_line = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
-    with store_on_disk(target, source, last_line) as unfinished, agent_journal.lock():
+    with (
+        store_on_disk(target, source, last_line) as unfinished,
+        delete.lock_completed_journal(layout, agent_folder) as agent_journal,
+    ):
         state = agent_journal.read_state()
         is_deleted = header.session_id in state.deleted
         # A delete means the uid, on other machines too, and whatever id the session had: with that uid, sync would

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from acp_proxy import shell_quote
 from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.store import delete
 from acp_proxy.store.layout import Layout
@@ -78,6 +79,32 @@ def test_an_import_has_the_exact_bytes_of_the_export(store: WholeStore, tmp_path
         "hello",
         transcript_lines.CWD,
     )
+
+
+def test_sessions_of_an_agent_that_uses_ids_again_are_all_imported(store: WholeStore, tmp_path: Path) -> None:
+    paths = []
+    for number, uid in enumerate(("a" * 32, "b" * 32, "c" * 32)):
+        header = Header(
+            transcript_lines.SESSION,
+            transcript_lines.CWD,
+            file_format.RECORDED,
+            transcript_lines.time(number),
+            agent={"id": AGENT},
+            uid=uid,
+        )
+        paths.append(export_transcript(tmp_path, transcript_lines.prompt_line(uid), header=header, name=uid))
+    name = file_name(transcript_lines.SESSION)
+    for are_new in (True, False):
+        imported = [import_transcript(store, path) for path in paths]
+        assert [(session.name, session.is_new) for session in imported] == [
+            (name, are_new),
+            (f"{name}~1", are_new),
+            (f"{name}~2", are_new),
+        ]
+    assert [path.read_bytes() for path in list_files(store)] == [path.read_bytes() for path in paths]
+    assert {row.title for row in store.list_all()} == {"a" * 32, "b" * 32, "c" * 32}
+    paths[1].write_bytes(paths[1].read_bytes().replace(b"b" * 32 + b'"}]', b'other"}]'))
+    assert f"delete it first: acp-proxy delete {shell_quote.quote(f'{name}~1')}" in import_refused(store, paths[1])
 
 
 @pytest.mark.parametrize("end", [b"", b"torn"])
