@@ -116,14 +116,14 @@ class Comparison:
             self.tail.add(sent_update)
         return None
 
-    def end_message(self) -> bool:
-        """End the message that is coming in chunks. Returns whether the transcript has it."""
+    def end_message(self) -> None:
+        """End the message that is coming in chunks."""
         message, self.current_message = self.current_message, None
         if message is None or not message.size:
-            return False
+            return
         if message.role is Role.USER:
-            return self._compare_user_message(message)
-        if message.role is Role.THOUGHT:
+            self._compare_user_message(message)
+        elif message.role is Role.THOUGHT:
             self.has_thoughts = self._is_in_thoughts = True
             is_known = message.is_known_without_reply = self.place.search.move_past_thought(message.letters)
             if self.tail.user_message_count or not is_known:
@@ -131,8 +131,8 @@ class Comparison:
                 for update in message.updates:
                     update.is_new_without_reply = is_first
                 self.tail.add(*self._take_new_thought(message))
-            return is_known
-        return self._compare_words(message)
+        else:
+            self._compare_words(message)
 
     def _mask_as_recorded(self, update: object) -> object:
         """The update with its secrets masked, if that is what the transcript has: the agent repeats the secrets.
@@ -333,21 +333,22 @@ class Comparison:
 
     # --- the agent's words
 
-    def _compare_words(self, message: SentMessage) -> bool:
-        """Take a whole message of the agent. Returns whether the transcript has it, at its end or where it goes on."""
+    def _compare_words(self, message: SentMessage) -> None:
+        """Take a whole message of the agent, and move to its place if the transcript has it."""
         letters = message.letters
         if (span := self.place.find_words(letters)) is not None:
-            return self._compare_known_words(message, span)
+            self._compare_known_words(message, span)
+            return
         if (spans := self.place.find_chunk_spans(message) or self.place.find_joined_messages(message)) is not None:
             self._move_to_words(spans)
-            return True
+            return
         # After a user message that is new, the same words are the answer to that.
         if not self.tail.user_message_count and (span := self.place.find_passed_unprompted(letters)) is not None:
             self.place.spans.add(span)
-            return True
+            return
         if self._repeats_last(letters):
             self.has_repetition = True
-            return True
+            return
         repeated_count = sum(
             1
             for _ in takewhile(
@@ -356,17 +357,19 @@ class Comparison:
         )
         if repeated_count:
             self.has_repetition = True
-            return repeated_count == len(message.chunks) or self._compare_words(message.drop_first(repeated_count))
+            if repeated_count < len(message.chunks):
+                self._compare_words(message.drop_first(repeated_count))
+            return
         if self._try_take_beginning(message):
-            return False
+            return
         if (last_words := self.place.find_last_words(message)) is not None:
             self.has_new_before_tail = True
             self._move_to_words([last_words])
-            return True
-        return self._compare_new_words(message)
+            return
+        self._compare_new_words(message)
 
-    def _compare_known_words(self, message: SentMessage, span: Span) -> bool:
-        """Take a message that the transcript has after the place of the replay. Returns whether it is that one."""
+    def _compare_known_words(self, message: SentMessage, span: Span) -> None:
+        """Take a message that the transcript has after the place of the replay."""
         has_place = self.place.user_cursor.has_begun and not self.place.is_before_reply and self.place.may_be_at_end
         is_greeting = span[1] <= self._first_user_message_position or self._is_known_remark(message.letters)
         is_said_again = is_greeting or self.text.has_earlier_message(message.letters, span[0])
@@ -375,15 +378,13 @@ class Comparison:
             # An answer may say the same as an earlier one.
             if not is_greeting and not message.updates[0].is_after_an_answer:
                 self._add_new(*message.updates)
-                return False
         elif is_greeting and self.tail.has_new and not self.place.spans.all_spans:
             self.place.spans.add(span)  # what comes with every load says nothing about what came before it
         elif not self.tail.goes_on_after(message, has_place=has_place):
             self._move_to_words([span])
-        return True
 
-    def _compare_new_words(self, message: SentMessage) -> bool:
-        """Take a message that the transcript lacks, or has only the beginning of. Returns whether nothing is new."""
+    def _compare_new_words(self, message: SentMessage) -> None:
+        """Take a message that the transcript lacks, or has only the beginning of."""
         letters = message.letters
         continued_span = self.place.find_continued(letters)
         if continued_span is not None:
@@ -391,13 +392,12 @@ class Comparison:
             self._move_to_words([continued_span])
             if new_part is not None:
                 self._add_new(*new_part)
-                return False
+                return
             self.continues_last_words = True
         is_in_transcript = continued_span is not None or self.place.search.has_words(letters)
         for update in message.updates:
             update.is_in_transcript = is_in_transcript
         self._add_new(*message.updates, is_repetition=self.place.is_before_reply and self.text.has_message(letters, 0))
-        return False
 
     @property
     def _first_user_message_position(self) -> int:
@@ -487,16 +487,16 @@ class Comparison:
 
     # --- user messages
 
-    def _compare_user_message(self, message: SentMessage) -> bool:
-        """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
+    def _compare_user_message(self, message: SentMessage) -> None:
+        """Take a whole user message, and move to its place if the transcript has it."""
         if self.context.is_context(message.letters, follows_call=message.follows_call):
             message.is_context = True
-            return True
+            return
         user_index = self.place.user_cursor.find_index(message)
         if user_index is None and self._is_last_user_message_again(message):
             self.has_repetition = message.is_repeated = True
             self.place.repeat_user_message()
-            return True
+            return
         if user_index is None:
             user_index = self.place.user_cursor.find_restart(message.letters)
             if user_index is not None and message.message_id is None and self.text.has_only_first_user_message:
@@ -507,7 +507,7 @@ class Comparison:
             self.context.suspect(message.letters)
             self._has_unknown_user_message = self.text.find_user_message(message.letters, 0) is None
             self.tail.add_user_message(*message.updates)
-            return False
+            return
         self._note_context_before(message, user_index)
         message.is_repeated = user_index in self.place.user_cursor.known_indexes
         self._move_to_user_message(user_index, message.letters)
@@ -515,7 +515,6 @@ class Comparison:
         if (key := self.text.user_messages[user_index].request_key) is not None and message.message_id is not None:
             self.message_ids[key] = message.message_id
         self._compare_user_messages_after(message, self.place.user_cursor.find_end(message, user_index))
-        return True
 
     def _compare_user_messages_after(self, message: SentMessage, position: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``position``: where the next
