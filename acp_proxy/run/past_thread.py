@@ -3,7 +3,8 @@ has ``choose_past`` decide, and sends the transcript if that is the one to show.
 here.
 
 On its own thread, since a transcript may have gigabytes, and nobody else's session may wait for it. It reserves the
-client's output for at most ``SEND_SIZE`` bytes of whole lines at a time, so other sessions' lines leave in between.
+client's output for at most ``SEND_SIZE`` bytes of whole lines at a time, or for one item that is longer, so other
+sessions' lines leave in between.
 ``stop`` takes effect between two of these: once somebody else has the output, a stopped thread sends nothing more. The
 last one reports the end (``try_finish``) while it still has the output, so nothing comes between the past and the
 answer to the load.
@@ -145,7 +146,8 @@ class PastThread:
 
     @contextmanager
     def _catch_early_end(self) -> Iterator[None]:
-        """Catch an exception with a warning: what could be read was sent, and the agent has opened the session."""
+        """Catch an exception in comparing, in sending, or in making the handover record, with a warning: what could be
+        read is used, and the load is answered."""
         try:
             yield
         except OSError as problem:
@@ -234,7 +236,7 @@ class PastThread:
                 if not self._is_needed():
                     break
                 if isinstance(line, Line) and line.entry is not None:
-                    record.note_turn_end(line.entry)
+                    record.note_turn_outcome(line.entry)
                 add(_replay_line(replayer, line))
             add(replayer.end())
         return ("", ()) if record.is_empty else (record.make_text(), record.attached)

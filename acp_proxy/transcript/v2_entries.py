@@ -280,7 +280,7 @@ class V2AsV1:
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
         if entry.answered_method == acp.PROMPT:
-            return self._end_prompt(entry)
+            return self._handle_prompt_answer(entry)
         if method == acp.REQUEST_PERMISSION:
             subject = acp.member(params, "subject")
             self._add_update(entry, update_kinds.TOOL_CALL_UPDATE, acp.member(subject, "toolCall"))
@@ -371,7 +371,7 @@ class V2AsV1:
         else:
             self._plans.plans[id] = plan
 
-    def _end_prompt(self, entry: Entry) -> list[Entry]:
+    def _handle_prompt_answer(self, entry: Entry) -> list[Entry]:
         """An answer to a prompt: a refusal, or it only accepts the prompt."""
         id = acp.member(entry.value, "id")
         prompt = next(

@@ -249,8 +249,8 @@ class HandoverFacts:
         ]
         self._plan = [line[:_LINE_LENGTH] for line in lines[:_PLAN_LIMIT]]
 
-    def note_turn_end(self, entry: Entry) -> None:
-        """Note how the last turn ended, if that is not as usual."""
+    def note_turn_outcome(self, entry: Entry) -> None:
+        """Note from an entry, which may begin or end a turn, how the last turn has ended, if that is not as usual."""
         if entry.is_prompt:
             self.stop_reason = "The user's last message was not answered."
         elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:
@@ -363,9 +363,9 @@ class HandoverRecord:
         elif kind == update_kinds.PLAN:
             self._facts.add_plan(update)
 
-    def note_turn_end(self, entry: Entry) -> None:
-        """Note how a turn ended, from an entry of the transcript."""
-        self._facts.note_turn_end(entry)
+    def note_turn_outcome(self, entry: Entry) -> None:
+        """Note from an entry of the transcript, which may begin or end a turn, how the last turn has ended."""
+        self._facts.note_turn_outcome(entry)
 
     @property
     def attached(self) -> tuple[bytes, ...]:

@@ -77,14 +77,14 @@ class Replayer:
         self._terminals = ReplayedTerminals(self._limit)
         self._agent_terminals = AgentTerminals() if not client_shows_agent_terminals else None
         self._left_out_kinds = update_kinds.OPTIONAL - client_update_kinds
-        self._at_once = prompt_ends_wait
+        self._prompt_ends_wait = prompt_ends_wait
         self._message_ids = message_ids or {}
-        self._unfinished = ReplayedCalls()
+        self._replayed_calls = ReplayedCalls()
         self._segment = self._make_segment()
         self._echoes = Echoes()
         self._held_items: deque[Prompt | bytes] = deque()
         self._held_size = 0
-        self._new_prompts: list[Prompt] = []
+        self._new_prompt: Prompt | None = None
         """The prompt that is being added; it follows what it makes certain."""
         self._latest_states: dict[str, bytes] = {}
         self._may_add_chunks = False
@@ -96,8 +96,9 @@ class Replayer:
         if self._page_size and entry.raw is not None:
             lines = lines + self._end_page_if_full(len(entry.raw))
         certain = self._release(lines)
-        self._held_items += self._new_prompts
-        self._new_prompts.clear()
+        if self._new_prompt is not None:
+            self._held_items.append(self._new_prompt)
+            self._new_prompt = None
         return certain
 
     def _add(self, line_number: int, entry: Entry) -> list[bytes]:
@@ -127,26 +128,26 @@ class Replayer:
             return [line for entry in chunks.decode_entries() for line in self.add(line_number, entry)]
         return self._release(lines + self._end_page_if_full(chunks.size) if self._page_size else lines)
 
-    def end(self, *, may_turns_go_on: bool | None = None) -> list[bytes]:
-        """End the replay. ``may_turns_go_on``: whether open turns may go on. None: those of ``run_id`` go on unless
-        they were cancelled, since a load ends a cancelled turn. So do those of the connection that has the session open
+    def end(self, *, may_turns_go_on: bool = False) -> list[bytes]:
+        """End the replay. ``may_turns_go_on``: any open turn may go on. If not, those of ``run_id`` go on unless they
+        were cancelled, since a load ends a cancelled turn. So do those of the connection that has the session open
         elsewhere: nobody knows which one that is, but one that has ended records nothing after it."""
         lines = self._replay_user_messages(
             self._echoes.settle() + self._echoes.give_up_prompts(self._run_id, only_cancelled=True)
         )
         live_runs = {self._run_id, self._last_other_run} if self._is_in_use_elsewhere else {self._run_id}
-        under_way = self._echoes.list_busy_runs() & live_runs if may_turns_go_on is None else frozenset()
-        if may_turns_go_on is None:
+        under_way = self._echoes.list_busy_runs() & live_runs
+        if not may_turns_go_on:
             self._echoes.leave_out_queued(self._run_id)
-        lines += self._end_segment([] if may_turns_go_on else self._unfinished.take_given_up(under_way))
-        self._unfinished.take_given_up(())  # forget what is unfinished, since nothing more is replayed
+        lines += self._end_segment([] if may_turns_go_on else self._replayed_calls.take_given_up(under_way))
+        self._replayed_calls.take_given_up(())  # forget what is unfinished, since nothing more is replayed
         self._echoes.stop_waiting()
         lines = self._release(lines)
         self._segment, self._echoes = self._make_segment(), Echoes()
         return lines
 
     def end_part(self) -> list[bytes]:
-        """End a part of the replay: entries of another version follow. Echoes of its prompts may still come."""
+        """End a part of the replay, or all of it. Entries may follow, and with them echoes of its prompts."""
         echoes = self._echoes
         lines = self.end()
         self._echoes = echoes
@@ -179,8 +180,8 @@ class Replayer:
 
     def _make_segment(self) -> Segment:
         if self._mode == "full":
-            return FullSegment(self._session_id, self._unfinished, self._terminals)
-        return CompactSegment(self._session_id, self._unfinished, self._terminals, self._limit)
+            return FullSegment(self._session_id, self._replayed_calls, self._terminals)
+        return CompactSegment(self._session_id, self._replayed_calls, self._terminals, self._limit)
 
     def _end_page_if_full(self, size: int) -> list[bytes]:
         """Count bytes of a segment, and end it if they fill a page."""
@@ -217,12 +218,12 @@ class Replayer:
         """A prompt, which begins a segment. Unfinished calls go on if their turn, of the same run, has no answer."""
         prompt = self._make_prompt(line_number, entry)
         under_way = self._echoes.list_busy_runs() & {entry.run}
-        if self._at_once:
+        if self._prompt_ends_wait:
             self._echoes.stop_waiting()
         lines = self._replay_user_messages(self._echoes.begin_prompt(prompt))
-        lines += self._end_segment(self._unfinished.take_given_up(under_way))
+        lines += self._end_segment(self._replayed_calls.take_given_up(under_way))
         self._segment, self._page_filled = self._make_segment(), 0
-        self._new_prompts.append(prompt)
+        self._new_prompt = prompt
         return lines
 
     def _end_prompt(self, entry: Entry) -> list[bytes]:

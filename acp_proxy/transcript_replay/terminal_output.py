@@ -1,7 +1,7 @@
 """Replaces the terminals in tool calls by their output, because they do not exist any more.
 
-The client's terminals are noted in the transcript. Their ids are unique only within a run. An output is noted when its
-turn ends, and again if more becomes known later; the newest calls that were replayed without that are then sent again.
+The client's terminals are noted in the transcript. Their ids are unique only within a run. An output may be noted
+several times as more of it becomes known; the newest calls that were replayed without that are then sent again.
 The bytes kept from one turn to the next are bounded; what is lost is replaced by a placeholder.
 
 A terminal without a note, in a call whose ``_meta`` has terminal output, is the agent's own. Such references stay,

@@ -84,7 +84,8 @@ class V2Fold:
         return self._end_page_if_full(chunks.size)
 
     def end_piece(self) -> list[bytes]:
-        """The lines of everything that was not returned yet. What follows is another turn."""
+        """The lines of everything that was not returned yet. What follows is another piece, of this turn or the next
+        one."""
         lines = [
             line
             for folded in self._folded_ids.values()

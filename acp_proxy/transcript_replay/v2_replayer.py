@@ -67,7 +67,7 @@ class V2Replayer:
                 self._unechoed_prompts.append(_UnechoedPrompt(entry, line_number))
             return []
         if entry.answered_method == acp.PROMPT:
-            self._end_prompt(entry)
+            self._handle_prompt_answer(entry)
         elif method == acp.REQUEST_PERMISSION:
             self._add_permission(entry)
         update = entry_updates.read(entry, self._session_id, self._ids) if method == acp.UPDATE else None
@@ -81,9 +81,9 @@ class V2Replayer:
             return [chunks.messages]
         return [line for entry in chunks.decode_entries() for line in self.add(line_number, entry)]
 
-    def end(self, *, may_turns_go_on: bool | None = None, resending_run: str | None = None) -> list[bytes]:
-        """End the replay. ``may_turns_go_on``: open turns may go on. ``resending_run``: the run that sends its open
-        prompts again in a new session, so that they are repeated there."""
+    def end(self, *, resending_run: str | None = None) -> list[bytes]:
+        """End a part of the replay, or all of it. ``resending_run``: the run that sends its open prompts again in a new
+        session, so that they are repeated there."""
         lines = self._replay_prompts(
             [
                 prompt
@@ -91,13 +91,9 @@ class V2Replayer:
                 if prompt.run != resending_run or prompt.message_id is not None
             ]
         )
-        unfinished, self._unfinished = ([] if may_turns_go_on else list(self._unfinished)), {}
+        unfinished, self._unfinished = list(self._unfinished), {}
         self._ended_keys |= set(unfinished)
         return lines + [encode_failed(self._session_id, key) for key in unfinished]
-
-    def list_states(self) -> list[bytes]:
-        """Nothing: the agent itself has sent its state before its answer."""
-        return []
 
     def _add_update(self, update: Update, entry: Entry) -> list[bytes]:
         role = update_kinds.find_v2_role(update.kind)
@@ -135,7 +131,7 @@ class V2Replayer:
         elif (kind, id) not in self._ended_keys:
             self._unfinished[kind, id] = None
 
-    def _end_prompt(self, entry: Entry) -> None:
+    def _handle_prompt_answer(self, entry: Entry) -> None:
         """The agent has accepted a prompt, or refused it; then it is not part of the conversation."""
         id = acp.member(entry.value, "id")
         prompt = next(

@@ -291,7 +291,7 @@ def test_files_the_last_plan_and_open_ends_follow_the_turns() -> None:
         line({"sessionUpdate": "tool_call", "toolCallId": "2", "title": "edit", "content": [diff], "status": "failed"}),
     ]:
         made.add(each)
-    made.note_turn_end(answer({"stopReason": "cancelled"}))
+    made.note_turn_outcome(answer({"stopReason": "cancelled"}))
     assert made.make_text().split("\n\n")[-5:-1] == [
         f"{READ}\n> /w/a.py",
         f"{CHANGED}\n> /w/b.py",
@@ -328,9 +328,9 @@ def answer(result: object) -> Entry:
 def test_the_end_of_the_last_turn_is_told_unless_it_is_the_usual_one(entry: Entry, told: str) -> None:
     made = HandoverRecord()
     made.add(user("go"))
-    made.note_turn_end(entry)
+    made.note_turn_outcome(entry)
     assert f"{OPEN}\n> {told}\n" in made.make_text()
-    made.note_turn_end(answer({"stopReason": "end_turn"}))
+    made.note_turn_outcome(answer({"stopReason": "end_turn"}))
     assert OPEN not in made.make_text()
 
 
