@@ -63,7 +63,7 @@ class LateUpdates:
         return self._hide_unwanted_past(self._sort(line, update))
 
     def release(self) -> list[bytes]:
-        """The waiting lines that the client has not seen, since nothing more comes before the next prompt."""
+        """The waiting lines that the client has not seen, since something comes that must not overtake them."""
         return self._hide_unwanted_past(self._sort_rest())
 
     def _hide_unwanted_past(self, lines: list[bytes]) -> list[bytes]:

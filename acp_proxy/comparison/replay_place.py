@@ -26,7 +26,7 @@ class ReplayPlace:
     def __init__(self, text: TranscriptText) -> None:
         self.text = text
         self.position = 0
-        """The position after the last known letter, in ``text.words``."""
+        """The position after the last known letter, in ``text.agent_letters``."""
         self.user_cursor = UserMessageCursor(text)
         self.call_cursor = CallCursor(text)
         self.spans = SentSpans()
@@ -307,7 +307,7 @@ class UserMessageCursor:
 
     def find_whole(self, letters: str) -> int | None:
         """The index of the next user message that has these letters. One that the replay has passed may come next if it
-        waited for the end of the turn, and others went into that, or if it was ``skipped``."""
+        waited for the end of the turn, and others went into that, or if it is in ``skipped_indexes``."""
         later_index = self._text.find_user_message(letters, self.next_index)
         passed = self._text.find_overtaken(letters, self.next_index)
         skipped = self._text.find_user_message(letters, self.skipped_indexes.start) if later_index is None else None

@@ -1,7 +1,7 @@
 """Serves drafts of the protocol that the agent lacks: titles by the user, archived sessions, and status.
 
-Does nothing unless ``Services.served_here`` names one of them. With an agent's own list, ``agent_list`` brings titles
-and archived sessions into its pages.
+Does nothing unless ``Services.served_here`` names one of them, except that it has titles amended for JetBrains' index,
+too. With an agent's own list, ``agent_list`` brings titles and archived sessions into its pages.
 """
 
 from collections.abc import Callable

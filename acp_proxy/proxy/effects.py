@@ -79,7 +79,8 @@ class RecordUnparsedUpdates(TranscriptEffectBase, frozen=True):
 
 
 class RecordGap(TranscriptEffectBase, frozen=True):
-    """From here on, entries of a session are missing. ``reason``: a ``GapReason``, or an errno's name."""
+    """Entries of a session are missing here, or what was recorded before may be. ``reason``: a ``GapReason``, or an
+    errno's name."""
 
     session_id: str
     reason: str
@@ -93,8 +94,8 @@ class RecordNote(TranscriptEffectBase, frozen=True):
 
 
 class EndTurn(TranscriptEffectBase, frozen=True):
-    """A session's turn has ended, and no other one runs: force the transcript to disk if so configured, and index
-    it."""
+    """A session's turn has ended: force the transcript to disk if so configured, and index it. In version 1, no other
+    prompt is open then; in version 2, one may be."""
 
     session_id: str
 
@@ -125,7 +126,8 @@ class Forward(Struct, frozen=True):
     another. While a load's lines are held or compared, hardly anything is recorded, so most ``Forward``s there leave it
     False.
 
-    ``is_own``: a message from acp-proxy.
+    ``is_own``: a message from acp-proxy that comes between others: it begins on a new line, and the pump that reads
+    from its receiver does not wait for it.
     """
 
     to: Peer
@@ -255,14 +257,16 @@ class DeleteSession(Struct, frozen=True):
 
 
 class AddAlias(Struct, frozen=True):
-    """A session continues in the agent's session ``alias``, which no list shows any more."""
+    """The agent's session ``alias`` stands for ours in look-ups, and no list shows it any more: ours continues there,
+    or it was opened for ours in vain."""
 
     session_id: str
     alias: str
 
 
 class LookUpSession(Struct, frozen=True):
-    """Look a session up before the agent is asked to open or delete it. The event ``SessionLookedUp`` follows.
+    """Look a session up before a request about it goes on, or before a refused prompt is sent again. The event
+    ``SessionLookedUp`` follows.
 
     ``asks_index``: only acp-proxy can show the session, so the index is asked even if the transcript is missing.
     ``client_id``: the id by which the client knows it, if that is another one.
@@ -337,7 +341,8 @@ class ChooseAndShowPast(Struct, frozen=True):
 
 
 class StopShowingPast(Struct, frozen=True):
-    """Stop comparing, and sending the transcript. A handover record is still made."""
+    """Send nothing more of the transcript. Compare nothing more either, unless a handover record is made: that still
+    is, and what it needs is still compared."""
 
     request_id: RequestId
 

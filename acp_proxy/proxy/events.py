@@ -28,18 +28,18 @@ class LineTooLong(Struct, frozen=True):
 class SessionLookedUp(Struct, frozen=True):
     """What the store has of a session that a request names: the answer to ``LookUpSession``.
 
-    That is one of five: another session continues in it, it was deleted, the store cannot be read, there is nothing of
+    That is one of five: it stands for another session, it was deleted, the store cannot be read, there is nothing of
     it, or there is a transcript. All fields below ``has_transcript`` are about that, and only a transcript sets them;
     ``agent_lacks_past`` also what this process knows of a handover.
     """
 
     request_id: RequestId
     our_id: str | None = None
-    """The session that continues in this one of the agent."""
+    """Our session for which this one of the agent stands: ours continues here, or this was opened for it in vain."""
     is_deleted: bool = False
     """The session was deleted here."""
     errno_name: str | None = None
-    """The name of an errno, if the store cannot be read."""
+    """An errno's name, or ``REPLACED``, if the store cannot be read."""
     has_transcript: bool = False
     is_complete: bool = False
     """The transcript has everything from the beginning on, without gaps."""

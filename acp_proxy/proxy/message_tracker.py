@@ -15,7 +15,7 @@ class MessageTracker:
     """Returns the entries of both peers' messages, and keeps track of open requests and of sessions on the way."""
 
     def __init__(self, shared: SharedParts, has_load_for_updates: Callable[[str], bool]) -> None:
-        """``has_load_for_updates``: whether a session's updates belong to a load. That has the new ones recorded."""
+        """``has_load_for_updates``: whether a session's updates belong to a load."""
         self._open_requests = shared.open_requests
         self._session_tracker = shared.session_tracker
         self._has_load_for_updates = has_load_for_updates
@@ -29,7 +29,7 @@ class MessageTracker:
                 return self._track_request(sender, message, method, acp.session_id(params))
             case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
                 session_id, update = acp.session_id(params), acp.member(params, "update")
-                if session_id is None or self._is_left_to_load(session_id, update):
+                if session_id is None or self._may_be_replayed(session_id, update):
                     return []
                 # Of a batch: all others go to ``SessionTracker`` without a detour.
                 may_be_new = self._open_requests.may_open_new_session
@@ -98,6 +98,7 @@ class MessageTracker:
             else self._session_tracker.begin_early_sessions()
         )
 
-    def _is_left_to_load(self, session_id: str, update: object) -> bool:
-        """Whether it is left to a load whether an update is new. In a batch it passes, and is not recorded."""
+    def _may_be_replayed(self, session_id: str, update: object) -> bool:
+        """Whether an update of a batch may be of a load's replay. The load does not get it, so nobody finds out whether
+        it is new, and it is not recorded."""
         return self._has_load_for_updates(session_id) and update_kinds.is_conversation(acp.update_kind(update))

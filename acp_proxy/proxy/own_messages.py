@@ -9,7 +9,8 @@ from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy.effects import Forward
 
 OWN_IDS = "acp-proxy/"
-"""The beginning of the ids of acp-proxy's own requests to the agent. No client uses such ids."""
+"""The beginning of the ids of acp-proxy's own requests to the agent. No editor uses such ids, but an acp-proxy that is
+the agent of another one gets them."""
 
 
 def refuse(id: RequestId, code: int, message: str) -> Forward:

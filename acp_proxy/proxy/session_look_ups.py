@@ -17,7 +17,7 @@ from acp_proxy.proxy.shared_parts import SharedParts
 
 _SESSION_METHODS = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
 _SESSION_METHODS |= acp.ARCHIVES | acp.UNARCHIVES
-"""Requests, beside those to open and delete, that mean something here for the session that they name. In all others
+"""Requests, beside loads, resumes and deletes, that mean something here for the session that they name. In all others
 the agent's id means the same to the agent."""
 
 
@@ -61,8 +61,8 @@ class SessionLookUps:
         ]
 
     def look_up_other_id(self, line: bytes, request: Request) -> list[Effect] | None:
-        """A request that reaches the agent, such as a delete: it may know the session by another id. None: it passes
-        unchanged."""
+        """A request about a session that the agent may know by another id, such as a delete, or that may be archived
+        only here. None: it passes unchanged."""
         session_id = acp.session_id(request.params)
         if session_id is None or self.is_request_id_in_use(request.id):
             return None
@@ -99,7 +99,7 @@ class SessionLookUps:
         """The agent refused a prompt because it does not know the session: look that up, to send the prompt again in a
         new one.
 
-        ``load``: the last one of the session. ``refusal``: the line of the agent's error, for the client if this fails.
+        ``load``: the latest of the session. ``refusal``: the line of the agent's error, for the client if this fails.
         """
         self._refused_prompts[prompt.id] = load, prompt, refusal
         self._handovers.begin_resending(load.session_id, prompt.id)
@@ -156,8 +156,8 @@ class SessionLookUps:
         return [CloseTranscript(request.id), Forward(Peer.AGENT, line)]
 
     def handle_agent_end(self, reason: str) -> list[Effect]:
-        """The agent has ended: answer the requests that are being looked up with an error, except prompts, which are
-        open requests as well. ``reason``: its text."""
+        """The agent has ended: answer the requests that are being looked up with an error, except prompts that the
+        agent refused, which are open requests as well. ``reason``: its text."""
         self._refused_prompts.clear()
         effects: list[Effect] = [own_messages.refuse(id, jsonrpc.INTERNAL_ERROR, reason) for id in self._pending]
         self._pending.clear()

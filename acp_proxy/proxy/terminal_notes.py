@@ -26,11 +26,11 @@ _EXIT_STATUS_LIMIT = 4096
 class Terminal(Struct):
     """A command that the client runs for the agent.
 
-    ``output``: all of it, or None if it is unknown or too large. ``is_truncated``: the client kept only its end.
-    ``exit_status``: the protocol's, or None. ``is_shown``: a tool call refers to it. ``has_news``: the client has sent
-    output that was not noted. ``is_released``: the agent has released it. ``is_earlier``: it was shown in an earlier
-    turn, and more of it may become known. ``noted_size``: that of its output when it was noted last; None: it was not
-    noted.
+    ``output``: what the client has sent of it, or None if that is unknown, too large, or noted in an earlier turn.
+    ``is_truncated``: the client kept only its end. ``exit_status``: the protocol's, or None. ``is_shown``: a tool call
+    refers to it. ``has_news``: the client has sent an output or an exit status that was not noted. ``is_released``: the
+    agent has released it. ``is_earlier``: it was shown in an earlier turn, and more of it may become known.
+    ``noted_size``: that of its output when it was noted last; None: it was not noted.
     """
 
     output: str | None = None

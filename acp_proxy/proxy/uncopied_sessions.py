@@ -15,8 +15,8 @@ from acp_proxy.proxy.effects import (
 )
 
 UNCOPIED_LIMIT = 200
-"""The most entries held of one session: the notes of a few loads, and the states after them. What comes above it is
-dropped: nothing of it answers a prompt, and a client that opens the session again and again must not fill the memory.
+"""The most entries held of one session: the note of its latest load, and the states after it. What comes above it is
+dropped: nothing of it answers a prompt, and an agent that sends state again and again must not fill the memory.
 """
 
 

@@ -102,7 +102,7 @@ class Recorder:
         self.fsync_mode = fsync
         self.run_id = _make_run_id()
         self.on_session_changed: Callable[[str], None] = lambda session_id: None
-        """Called when a turn has ended or a title has changed. ``StorePerformer`` sets it, to have the worker force the
+        """Called after ``EndTurn`` or ``SaveAndIndex``. ``StorePerformer`` sets it, to have the worker force the
         transcript to the disk and index it."""
         self._command, self._may_run_others = name_command(command), may_run_others(command)
         self._agent_id = agent
@@ -145,7 +145,7 @@ class Recorder:
         """Whether the writer must be woken; else it looks by itself."""
         self._is_ending = False
         self._changed: list[str] = []
-        """The sessions whose turns have ended, or whose titles have changed, until that is reported."""
+        """The sessions that are to be saved and indexed, until that is reported."""
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -323,8 +323,7 @@ class Recorder:
         return bool(self.jobs.queue) or not self._is_ending
 
     def _report_changed_sessions(self) -> None:
-        """Report the sessions whose turn has ended or whose title has changed. Whoever waited for their last entries
-        goes on first."""
+        """Report the sessions that are to be saved and indexed. Whoever waited for their last entries goes on first."""
         for session_id in self._changed:
             self.on_session_changed(session_id)
         self._changed.clear()
@@ -468,7 +467,7 @@ def _measure(effect: TranscriptEffect) -> int:
 
 
 def _replace_entries_with_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
-    """Without entries and ``SaveAndIndex``; in their place, where each session's entries begin to be missing."""
+    """Without entries, gaps and ``SaveAndIndex``; in place of the first of a session, one gap."""
     kept_effects: deque[TimedEffect] = deque()
     with_gap: set[str] = set()
     for seconds, effect in effects:

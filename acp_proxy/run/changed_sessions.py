@@ -1,5 +1,5 @@
-"""Brings sessions whose turn has ended, or whose title has changed, to the disk, into the index, and to other
-machines, on the worker."""
+"""Brings sessions that have changed, such as by the end of a turn, to the disk, into the index, and to other machines,
+on the worker."""
 
 import contextlib
 from collections import deque
@@ -11,8 +11,7 @@ from acp_proxy.run.worker import Worker
 
 
 class ChangedSessions:
-    """The sessions of one connection that have something new for the disk, the index and other machines: the end of a
-    turn, or a title."""
+    """The sessions of one connection that have something new for the disk, the index and other machines."""
 
     def __init__(self, recorder: Recorder, worker: Worker, warn: Callable[[str], None]) -> None:
         self._recorder = recorder

@@ -135,7 +135,8 @@ class LoadPerformer:
         return PastChosen(effect.request_id, decision, None, [])
 
     def stop_past_thread(self, request_id: RequestId) -> None:
-        """Compare and send nothing more for this request, if that was begun; a handover record is still made."""
+        """Send nothing more for this request, if that was begun, and compare nothing more unless a handover record is
+        made, which still is."""
         if request_id in self._past_threads:
             self._past_threads[request_id].stop()
 

@@ -1,6 +1,6 @@
 """Writes to one peer: whole lines, one writer at a time, at the peer's pace. Also writes to stderr, without blocking.
 
-A write blocks while the peer does not read. Nothing is buffered, except our own messages that no thread may wait for
+A write blocks while the peer does not read. Nothing is buffered, except lines that the thread at hand may not wait for
 (``post``). Once the peer is gone, writes do nothing.
 
 A pump that waits for a peer reads nothing in the meantime, not even the end of the other peer. So a wait can also watch
@@ -92,8 +92,8 @@ class Output:
             self.lock.acquire()
 
     def post(self, data: bytes, limit: float = POSTED_LIMIT) -> None:
-        """Queue a message of ours. It is written after those posted before, once the peer reads and no other writer is
-        busy.
+        """Queue lines that the caller may not wait for. They are written after those posted before, once the peer reads
+        and no other writer is busy, and begin on a new line.
 
         ``limit``: if more bytes than this are waiting, this waits.
         """
@@ -149,7 +149,8 @@ class Output:
             self._set_gone()
 
     def close(self) -> None:
-        """Close the descriptor: the peer reads what was written, and then the end."""
+        """Close the descriptor: the peer reads what was written, and then the end. What was posted and is not written
+        is lost."""
         with self.lock:
             if not self.is_gone:
                 self.is_gone = True

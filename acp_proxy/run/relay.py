@@ -9,8 +9,8 @@ and a client that does not read would stop both directions, though deciding need
 Nobody waits for the writer of the recorder while holding the lock on deciding, since the writer takes it too.
 
 Effects are performed in order, by a pump once their entries are recorded (``Pump._perform_in_order``), and by other
-threads each once all is recorded (``_perform_each_when_recorded``). A thread that holds the client's output waits for
-nothing (``_perform_with_output_reserved``).
+threads each once all is recorded (``_perform_each_when_recorded``). A thread that holds the client's output does not
+wait for that first (``_perform_with_output_reserved``), but some effects ask the writer, and wait for its answer.
 
 An exception in deciding causes a warning, and the lines in question pass unchanged.
 """
@@ -101,7 +101,7 @@ class Relay:
         either direction; None: never.
         """
         self.on_side_ended: Callable[[], None] = lambda: None
-        """``shutdown.supervise`` sets it."""
+        """Set by whoever waits for an end: ``shutdown.supervise``, or ``serve_chain``."""
         self._connection = connection
         self._recorder = recorder
         self._warn = warn
@@ -172,11 +172,12 @@ class Relay:
         return bool(self._connection.waiting_messages)
 
     def end_input(self) -> None:
-        """Close the agent's input once everything waiting is written. Returns at once."""
+        """Close the agent's input once the write under way is done: what was posted and is not written is lost. Returns
+        at once."""
         threading.Thread(target=self._agent_output.close, name="end of input", daemon=True).start()
 
     def close(self) -> None:
-        """Close the outputs to both sides once everything waiting is written."""
+        """Close the outputs to both sides, each once the write under way is done."""
         self._agent_output.close()
         self._client_output.close()
 
@@ -382,7 +383,7 @@ class Relay:
         """
         output = self._get_output(effect.to)
         if effect.to is Peer.AGENT and self.agent_pump.runs_on_thread(threading.get_ident()):
-            output.post(effect.data, math.inf)  # one per load under way, and their number is limited
+            output.post(effect.data, math.inf)  # requests for a load, a list or a close, whose numbers are limited
         elif effect.to is Peer.CLIENT and self.client_pump.runs_on_thread(threading.get_ident()):
             output.post(effect.data)
         else:
@@ -455,7 +456,7 @@ class Relay:
 
     def _perform_with_output_reserved(self, effects: list[RelayEffect]) -> None:
         """Perform effects while holding the client's output. Does not wait until all is recorded, since nobody else may
-        write meanwhile."""
+        write meanwhile; an effect that asks the writer still waits for its answer."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
                 self._client_output.write_locked(effect.data, is_own=effect.is_own)

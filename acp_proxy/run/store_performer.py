@@ -119,8 +119,8 @@ class StorePerformer:
         return []
 
     def add_alias(self, session_id: str, alias: str) -> None:
-        """Store that a session continues in the agent's session ``alias``. If that fails, the agent's list shows both
-        until the session is opened again."""
+        """Store that the agent's session ``alias`` stands for ours. If that fails, the agent's list shows both until
+        the session is opened again."""
         recorder = self._recorder
         with contextlib.suppress(OSError):
             recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.find_agent_folder(), session_id, alias))

@@ -31,6 +31,7 @@ from acp_proxy.transcript.file_names import (
 
 FORMAT = 1
 JOURNAL_FILE = "state.jsonl"
+"""An agent's journal, in the agent's folder; on Windows, it carries the folder's lock too."""
 JOURNAL = JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _REMOVAL_SEPARATOR = "."

@@ -20,8 +20,9 @@ _GATHER_FROM_BYTES = 64 * 1024
 _PARTS_LIMIT = 1000
 """POSIX systems take at least 1,024 at once; lines of several processes do not mix only if there is one call."""
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+"""The errors of a lock where the file system has none."""
 _NO_SYNC = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EROFS})
-"""An agent's journal, in the agent's folder; on Windows, it carries the folder's lock too."""
+"""The errors of fsync where the file system has none."""
 PRIVATE_UMASK = 0o077
 """The umask for a process that writes to a store: new files get exactly the modes above."""
 

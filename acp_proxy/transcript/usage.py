@@ -60,8 +60,8 @@ class SessionUsage(Struct):
     ``quarters``: by the beginning of a quarter of an hour, such as ``2026-11-20T09:15``. ``since``: when the session
     was created; earlier entries were copied from the session that it is a fork of. ``project``: the directory where it
     began. ``last``: the quarter of the last prompt, else of the beginning. ``is_per_turn``: the usage in the agent's
-    answers is of the turn alone. ``last_cost``, ``last_counts``, ``highest_context``: what the agent reported last, in
-    ``last_run``.
+    answers is of the turn alone. ``last_cost``: what the agent reported last, by currency. ``last_counts``: what it
+    reported last at the end of a turn, in ``last_run``. ``highest_context``: the highest that it has reported.
     """
 
     quarters: dict[str, Usage] = field(default_factory=dict)

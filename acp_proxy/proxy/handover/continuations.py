@@ -56,7 +56,7 @@ class Continuations:
         return aliases.with_result_session(load.answer_line, load.session_id), opened_id if not has_alias else None
 
     def make_alias_effects(self, session_id: str, alias: str) -> list[Effect]:
-        """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
+        """The agent's session ``alias`` stands for ours: that is no session of its own in lists and loads."""
         return [AddAlias(session_id, alias)] if self.are_listed and alias != session_id else []
 
     # --- a new session

@@ -92,7 +92,8 @@ class HandoverRecordMatcher:
         return True
 
     def stop_expecting_attached(self) -> None:
-        """Something else comes than what is attached to the record of an earlier process."""
+        """Something else comes than what is attached to the record of an earlier process. What this process attached
+        itself is known, and may still come."""
         self._attached_left, self._has_just_ended = 0, False
 
     def _take_rest(self, progress: HandoverRecordProgress, text: str) -> str:
@@ -144,7 +145,8 @@ class Handovers:
 
     def __init__(self) -> None:
         self.unwanted_ids: set[str] = set()
-        """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
+        """The agent's ids of sessions that it opened for cancelled loads, or for sessions that were deleted meanwhile.
+        The client never sees them."""
         self._sessions: defaultdict[str, SessionHandover] = defaultdict(SessionHandover)
         """Those whose record was kept last come last."""
         self._partial_size = 0
@@ -152,7 +154,7 @@ class Handovers:
         self._asked_loads: dict[RequestId, Load] = {}
         self._asked_count = 0
         self._first_prompts: dict[str, tuple[Load, Request]] = {}
-        """By session: the last load and the first prompt after it."""
+        """By session: the latest load and the first prompt after it."""
         self._resent_prompts: dict[str, tuple[RequestId, dict[str, bytes]]] = {}
         """By session: the id of a prompt that is sent again once a new session is open, and the lines of the client's
         cancels since it was refused, by method."""
@@ -238,8 +240,8 @@ class Handovers:
         self._resent_prompts.pop(session_id, None)
 
     def add_handover_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
-        """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
-        waits. ``prompt``: the same line, parsed."""
+        """A prompt's line with the record before the user's blocks; unchanged for a slash command, if no record waits,
+        or while an earlier prompt carries it that was not cancelled. ``prompt``: the same line, parsed."""
         session = self._sessions.get(session_id)
         if session is None or session.pending_record is None or not all(session.carrying_prompts.values()):
             return line
@@ -282,10 +284,10 @@ class Handovers:
         return session_id in self._sessions and self._sessions[session_id].matcher is not None
 
     def expect_handover_record(self, session_id: str, *, handed_over_again: bool) -> None:
-        """Another process gave the agent a record of this session, which a replay may contain.
+        """This or another process gave the agent a record of this session, which a replay may contain.
 
-        ``handed_over_again``: it did so after this process had handed the session over, so the record that this process
-        knows by its text is not in the agent's session.
+        ``handed_over_again``: another one did so after this process had handed the session over, so the record that
+        this process knows by its text is not in the agent's session.
         """
         session = self._sessions[session_id]
         if handed_over_again or session.matcher is None:

@@ -152,7 +152,7 @@ class Action(enum.Enum):
         "``NOT_RECORDED``"
     )
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
-    STOP_SHOWING_PAST = "have ``run/`` stop comparing, and sending the transcript"
+    STOP_SHOWING_PAST = "have ``run/`` send nothing more of the transcript"
     RESERVE_OUTPUT = "reserve the client's output"
     START_PASSING = "decide by ``PASSES``, and send what is held if the load shows the past; it is compared later"
     DECIDE_AS_PLANNED = "decide as planned, before the agent has answered"
