@@ -206,4 +206,5 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
 
     def forget_all(self) -> None:
         self.clear()
-        self._size = 0
+        self._size = self._unopened = 0
+        self._terminal_memory = TerminalMemory()

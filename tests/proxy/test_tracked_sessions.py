@@ -2,8 +2,9 @@
 
 import pytest
 
+from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy import tracked_sessions
+from acp_proxy.proxy import terminal_notes, tracked_sessions
 from acp_proxy.proxy.tracked_sessions import PromptsInTurn, TrackedSessions
 
 
@@ -57,3 +58,30 @@ def test_after_all_are_forgotten_there_is_room_for_as_many_again(monkeypatch: py
         sessions.find_or_add(session)
     sessions.forget_all()
     assert [forgotten for session in "cd" for forgotten in sessions.find_or_add(session)[1]] == []
+
+
+def test_after_all_are_forgotten_as_many_unopened_ones_are_admitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracked_sessions, "UNOPENED_LIMIT", 1)
+    sessions = TrackedSessions()
+    assert sessions.try_admit_session("a")
+    assert not sessions.try_admit_session("b")
+    sessions.forget_all()
+    assert sessions.try_admit_session("c")
+
+
+def test_after_all_are_forgotten_their_terminals_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = "x" * 1_000
+    monkeypatch.setattr(terminal_notes, "OUTPUT_LIMIT", 512 + len(output))
+    sessions = TrackedSessions()
+
+    def keep_output(session_id: str) -> str | None:
+        terminals, params = sessions.find_or_add(session_id)[0].terminals, {"terminalId": "t"}
+        terminals.handle_answer(acp.TERMINAL_CREATE, {}, params)
+        terminals.handle_answer(acp.TERMINAL_OUTPUT, params, {"output": output})
+        terminal = terminals.find(params)
+        return terminal.output if terminal is not None else None
+
+    assert keep_output("a") == output
+    assert keep_output("b") is None
+    sessions.forget_all()
+    assert keep_output("c") == output
