@@ -72,7 +72,7 @@ class LoadPerformer:
         def measure() -> None:
             nonlocal is_complete
             transcript.reader.measure()
-            is_complete = transcript.reader.is_still_complete and not recorder.has_unnoted_gap(effect.session_id)
+            is_complete = transcript.reader.is_complete and not recorder.has_unnoted_gap(effect.session_id)
 
         def keep_to_show() -> list[RelayEffect]:
             self._past_threads[request_id] = PastThread(

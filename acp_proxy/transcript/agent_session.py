@@ -25,6 +25,8 @@ class AgentSession:
         self.lacks_past = False
         self.new_session_count = 0
         """How many new sessions the agent has opened to continue it, on any machine."""
+        self._last_offset = -1
+        """That of the last note. A last line without a newline is read again, since it may become longer."""
         self._header = header
         self._remote_parts = header.remote_parts if header is not None else []
         self._id_note: Mapping[str, object] | None = None
@@ -37,6 +39,9 @@ class AgentSession:
     def add(self, note: Mapping[str, object], offset: int) -> None:
         """Add the next note of ``AGENT_NOTES``, at this offset. One recorded on another machine counts for nothing
         else but ``new_session_count``."""
+        if offset <= self._last_offset:
+            return
+        self._last_offset = offset
         self.new_session_count += begins_new_session(note)
         if self._remote_parts and self.is_remote(offset):
             return

@@ -235,14 +235,8 @@ class TranscriptReader:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage, until now."""
-        self.measure()
-        self._searched_until, self._has_gap = 0, False
-        return self.is_still_complete
-
-    @property
-    def is_still_complete(self) -> bool:
-        """As ``is_complete``, but without reading again what ``search`` has read."""
+        """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage, up to the
+        size that was measured last. Raises OSError."""
         while self.search():
             pass
         return (

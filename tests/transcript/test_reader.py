@@ -163,9 +163,9 @@ def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None
     with open_to_read(path) as opened:
         assert opened.search()
         append_lines(path, transcript_lines.note(NoteType.GAP))
-        assert opened.is_still_complete, "what was appended counts from the next measuring on"
+        assert opened.is_complete, "what was appended counts from the next measuring on"
         opened.measure()
-        assert not opened.is_still_complete
+        assert not opened.is_complete
 
 
 @pytest.mark.parametrize("mark", REWIND_BYTES)
@@ -243,12 +243,24 @@ def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:
         assert opened.is_complete
 
 
-def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
+def test_a_gap_written_during_the_reading_counts_once_it_is_measured(path: Path) -> None:
     path.write_bytes(HEADER)
     with open_to_read(path) as opened:
         assert opened.is_complete
         append_lines(path, transcript_lines.note(NoteType.GAP))
+        opened.measure()
         assert not opened.is_complete
+
+
+@pytest.mark.parametrize("newline", [b"\n", b""])
+def test_a_note_counts_once_however_often_the_end_is_searched(path: Path, newline: bytes) -> None:
+    note = transcript_lines.note(NoteType.OPENED, method="session/load", anew=True)
+    path.write_bytes(HEADER + note.removesuffix(b"\n") + newline)
+    with open_to_read(path) as opened:
+        assert opened.is_complete
+        opened.measure()
+        assert opened.is_complete
+        assert opened.agent_session.new_session_count == 1
 
 
 # Damage.

@@ -114,6 +114,7 @@ def repair_transcript(path: Path, backup: Path) -> int:
                 _write_patch(fd, patch)
                 count, has_lost_words = count + 1, has_lost_words or bool(patch.note)
             file_access.fsync(fd)
+            reader.measure()
             if has_lost_words and reader.is_complete:  # no note fitted in the place of the damage
                 _append_note(path, reader)
             return count
