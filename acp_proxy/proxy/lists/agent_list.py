@@ -1,7 +1,8 @@
 """Decides about a ``session/list`` that the agent answers: what it is asked, and which pages are amended.
 
-The agent never sees ``archived``, since sessions may be archived only here, and a page of which nothing is left is not
-sent; the agent is asked for the next one instead. ``run/list_performer`` amends the pages, by means of ``list_lines``.
+If acp-proxy serves archiving, the agent gets no ``archived``, since sessions may be archived only here. A page of which
+nothing is left is not sent; the agent is asked for the next one instead. ``run/list_performer`` amends the pages, by
+means of ``list_lines``.
 """
 
 from collections import OrderedDict
@@ -24,7 +25,7 @@ PAGE_LIMIT = 100
 REQUEST_LIMIT = 64
 """The most pages that acp-proxy asks for at once. An editor has one list."""
 LISTED_LIMIT = 4 * 1024 * 1024
-"""The most bytes of ids that the agent has listed: more than ten thousand sessions."""
+"""The most characters of ids that the agent has listed: more than ten thousand sessions."""
 _ID_OVERHEAD = 256
 
 
@@ -36,8 +37,9 @@ class AgentList:
         self._open_requests = shared.open_requests
         self._session_tracker = shared.session_tracker
         self._request_count = 0
-        self._emptied_pages: dict[RequestId, AmendList] = {}
-        """By the id of acp-proxy's own ``session/list``: the emptied page before the one that was asked for."""
+        self._emptied_pages: dict[RequestId, tuple[Request, AmendList]] = {}
+        """By the id of acp-proxy's own ``session/list``: the client's request, and the emptied page before the one that
+        was asked for."""
         self._listed: OrderedDict[str, None] = OrderedDict()
         """The ids that the agent's list has named, newest last."""
         self._listed_size = 0
@@ -93,20 +95,19 @@ class AgentList:
             line = self._make_request(page.client_request, id, event.cursor)
         except (ValueError, KeyError):
             return [Forward(Peer.CLIENT, event.line)]
-        self._emptied_pages[id] = page
+        self._emptied_pages[id] = page.client_request, page
         return [Forward(Peer.AGENT, line, is_own=True)]
 
     def handle_answer_to_own_request(self, line: bytes, message: Response) -> list[Effect] | None:
         """The effects of the agent's answer to a request of acp-proxy's for a page; None for all other answers."""
-        page = self._emptied_pages.pop(message.id, None) if message.id is not None else None
-        if page is None or page.client_request is None:
+        emptied = self._emptied_pages.pop(message.id, None) if message.id is not None else None
+        if emptied is None:
             return None
+        client_request, page = emptied
         try:
-            line = acp.with_id(line, page.client_request.id)
+            line = acp.with_id(line, client_request.id)
         except (ValueError, KeyError):
-            return [
-                own_messages.refuse(page.client_request.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")
-            ]
+            return [own_messages.refuse(client_request.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")]
         self._remember_listed(message.result)
         return [
             replace(page, line=line, pages_read=page.pages_read + 1)
@@ -116,7 +117,7 @@ class AgentList:
 
     def handle_agent_end(self, reason: str) -> list[Effect]:
         """The agent has ended, and answers nothing more. ``reason``: the text of errors."""
-        requests = [page.client_request for page in self._emptied_pages.values() if page.client_request is not None]
+        requests = [request for request, _ in self._emptied_pages.values()]
         self._emptied_pages.clear()
         return [own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason) for request in requests]
 

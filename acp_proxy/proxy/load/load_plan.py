@@ -97,7 +97,8 @@ def plan_load(
 
 
 def _plan_session_resume(served_by_agent: frozenset[str], modes: Modes, *, must_catch_up: bool) -> LoadPlan:
-    """The plan for a ``session/resume`` of a session that the agent has. ``must_catch_up``: its session lacks turns."""
+    """The plan for a ``session/resume`` of a session that the agent has, or is asked for anyway. ``must_catch_up``: its
+    session lacks turns."""
     can_resume = capabilities.RESUME in served_by_agent
     if must_catch_up and can_resume and modes.resume != AGENT:
         return LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows_past=False, agent_must_catch_up=True)
@@ -115,7 +116,8 @@ def _plan_session_load(
     is_in_turn: bool,
     must_catch_up: bool,
 ) -> LoadPlan | Refusal | None:
-    """The plan for a ``session/load`` of a session that the agent has, or of which nothing is known."""
+    """The plan for a ``session/load`` of a session that the agent has, or is asked for anyway, or of which nothing is
+    known."""
     if modes.load == AGENT:
         return plan_passing(acp.LOAD)
     can_load, can_resume = capabilities.LOAD in served_by_agent, capabilities.RESUME in served_by_agent
@@ -125,10 +127,10 @@ def _plan_session_load(
     # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a
     # resume, nobody could tell from the turn.
     lacks_replay = session.agent_lacks_past or not can_load
-    if is_in_turn and lacks_replay and session.has_transcript and session.errno_name is None:
+    if is_in_turn and lacks_replay and session.has_transcript:
         return LoadPlan(None, rule=Rule.HANDED_OVER if session.agent_lacks_past else Rule.IN_TURN)
     if can_load:
-        if is_in_turn or session.errno_name is not None or not session.has_transcript:
+        if is_in_turn or not session.has_transcript:
             return LoadPlan(
                 acp.LOAD,
                 rule=Rule.PASSES,
