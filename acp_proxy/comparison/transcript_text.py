@@ -140,7 +140,8 @@ class TranscriptText:
 
     @property
     def has_only_first_user_message(self) -> bool:
-        """Whether it has one user message and nothing else: an agent has answered a load after its first message."""
+        """Whether it has one user message, and neither words nor calls of the agent: an agent has answered a load after
+        its first message."""
         return len(self.user_messages) == 1 and not (self.agent_letters or self.calls)
 
     @property

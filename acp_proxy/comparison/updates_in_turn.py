@@ -19,7 +19,7 @@ from acp_proxy.protocol.update_kinds import ComparedBy, Role
 
 
 class SortedLine(Struct, frozen=True):
-    """A line of a turn, and what to do with it now: send it to the client, record it, or both."""
+    """A line of a turn, and what to do with it now: send it to the client, record it, both or neither."""
 
     line: bytes
     should_send: bool

@@ -121,7 +121,7 @@ def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts
     The agent has not begun with them, so they are not missing.
 
     The agent's replay is the default: where nothing can be decided, nobody may see a worse history than without
-    acp-proxy. The transcript's is shown only where it provably has more.
+    acp-proxy. The transcript's is shown only where it provably has more, or the agent says something twice.
     """
     if comparison.is_too_costly:
         return Rule.TOO_COSTLY

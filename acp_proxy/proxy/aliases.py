@@ -16,7 +16,8 @@ from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Reque
 from acp_proxy.proxy.effects import AmendTitles, Effect, Forward
 
 LIMIT = 16 * 1024 * 1024
-"""The most bytes of ids that are remembered: tens of thousands of sessions, each of which the client has opened."""
+"""The most characters of ids that are remembered: tens of thousands of sessions, each of which the client has
+opened."""
 _PAIR_OVERHEAD = 256
 
 

@@ -27,8 +27,8 @@ _CLIENT_METHODS = acp.EXTENSIONS | {*_CLIENT_NOTIFICATIONS, acp.INITIALIZE}
 _CLIENT_PREFIXES = acp.SESSION_PREFIX, "terminal/"
 _AGENT_REQUESTS = acp.RECORDED_REQUESTS | acp.TERMINALS
 """Agent requests that mean something here."""
-_POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
-"""Agent requests whose answers are only remembered until the turn ends. Some agents send ten a second."""
+_TERMINAL_QUESTIONS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
+"""Agent requests whose answers are remembered, and seldom noted before the turn ends. Some agents send ten a second."""
 
 
 class FastPath:
@@ -184,7 +184,8 @@ class FastPath:
 
 
 def _is_only_remembered(method: str, requester: Peer) -> bool:
-    """Whether such requests of ``requester``, and their answers, have no effect but that they are remembered."""
+    """Whether such requests of ``requester``, and their answers, have no effect but that they are remembered. Only the
+    answer with a terminal's output may have one (``SessionTracker.must_note_output``)."""
     if requester is Peer.AGENT:
-        return method in _POLLING_REQUESTS
+        return method in _TERMINAL_QUESTIONS
     return method not in _CLIENT_METHODS and not method.startswith(_CLIENT_PREFIXES)

@@ -12,7 +12,8 @@ from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 
 OPEN_BYTES_LIMIT = 32 * 1024 * 1024
-"""The most bytes of open requests: tens of thousands of requests, while an editor has a handful open."""
+"""The most bytes of open requests, a character counted as one: tens of thousands of requests, while an editor has a
+handful open."""
 
 _REQUEST_OVERHEAD = 1024
 """Bytes of one request, beside its texts."""

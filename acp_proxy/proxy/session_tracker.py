@@ -308,10 +308,10 @@ class SessionTracker:
         return [*forgotten, begin, *self._take_early_updates(session_id)]
 
     def _find_or_add(
-        self, session_id: str, text_bytes: int | None = None
+        self, session_id: str, text_size: int | None = None
     ) -> tuple[TrackedSession, list[TranscriptEffect]]:
         """As ``TrackedSessions.find_or_add``, with the effects of forgetting others."""
-        session, forgotten = self.sessions.find_or_add(session_id, text_bytes)
+        session, forgotten = self.sessions.find_or_add(session_id, text_size)
         return session, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]
 
     def _take_early_updates(self, session_id: str) -> list[TranscriptEffect]:

@@ -2,8 +2,8 @@
 
 A terminal that a tool call shows is noted when its output becomes known, and when that has doubled: whoever opens the
 session in the turn, or after a crash, has it too, and all notes of an output together are not many times its size. The
-rest is noted at the end of the turn, or of a later one in which it becomes known. Outputs take at most ``OUTPUT_LIMIT``
-bytes of memory. docs/transcript-format.md describes the note.
+rest is noted at the end of the turn, or of a later one in which it becomes known. Outputs in memory have at most
+``OUTPUT_LIMIT`` characters. docs/transcript-format.md describes the note.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from acp_proxy.proxy.effects import RecordNote, TranscriptEffect
 from acp_proxy.transcript.file_format import NoteType
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
-"""The most bytes of output that wait for the ends of turns. Output beyond that is lost, and what is shown of the past
-says so."""
+"""The most characters of output that wait for the ends of turns. Output beyond that is lost, and what is shown of the
+past says so."""
 _TERMINAL_OVERHEAD = 512
-"""Bytes of a terminal, beside its output."""
+"""As how many characters a terminal counts, beside its output."""
 _EXIT_STATUS_LIMIT = 4096
 """The most bytes of an exit status as JSON: more is none."""
 
@@ -53,7 +53,7 @@ class Terminal(Struct):
 
 
 class TerminalMemory:
-    """The bytes of the terminals of all sessions, at most ``OUTPUT_LIMIT``."""
+    """The size of the terminals of all sessions, in characters, at most ``OUTPUT_LIMIT``."""
 
     def __init__(self) -> None:
         self.used = 0

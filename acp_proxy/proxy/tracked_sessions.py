@@ -13,8 +13,9 @@ UNOPENED_LIMIT = 10_000
 """The most sessions recorded that were neither opened nor prompted here. Each is a file, and an agent can name any
 number of sessions; one that works with sub-agents all day names some hundreds."""
 REMEMBERED_LIMIT = 4 * 1024 * 1024
-"""The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
-one that was used longest ago is forgotten, and begun again if a message names it."""
+"""The bytes for what is remembered of sessions, here and in the recorder, a character counted as one: about two
+thousand sessions. Beyond that, the one that was used longest ago is forgotten, and begun again if a message names
+it."""
 _SESSION_OVERHEAD = 2048
 """Bytes that a session takes here and in the recorder, beside its texts."""
 _SECOND_CHANCES = 64
@@ -173,19 +174,19 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         return not self.is_crowded
 
     def find_or_add(
-        self, session_id: str, text_bytes: int | None = None
+        self, session_id: str, text_size: int | None = None
     ) -> tuple[TrackedSession, dict[str, TrackedSession]]:
         """The session, which is remembered from here on, and those that are forgotten for that.
 
-        ``text_bytes``: the size of its new texts in bytes, if they change.
+        ``text_size``: the characters of its new texts, if they change.
         """
         session = self.get(session_id)
-        if session is not None and text_bytes is None:
+        if session is not None and text_size is None:
             return session, {}
         if session is None:
             session = self[session_id] = TrackedSession(SessionTerminals(session_id, self._terminal_memory))
         self._size -= session.size
-        session.size = _SESSION_OVERHEAD + len(session_id) + (text_bytes or 0)
+        session.size = _SESSION_OVERHEAD + len(session_id) + (text_size or 0)
         self._size += session.size
         forgotten: dict[str, TrackedSession] = {}
         while self._size > REMEMBERED_LIMIT and len(self) > 1:

@@ -34,7 +34,7 @@ class SessionFileState(Struct):
     is_in_turn: bool = False
     """It was prompted, and no ``EndTurn`` has come since."""
     mark_path: str = ""
-    """The path of its last mark for the index, if it was marked between turns."""
+    """The path of its last mark for the index, if this process has set one since it opened the file."""
     is_duplicate_import: bool = False
     """Another process has imported it, so it has what comes before the next note."""
     recording_failed: bool = False

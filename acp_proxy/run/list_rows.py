@@ -70,7 +70,7 @@ def insert_rows(
     says_archived: bool = False,
     is_of_jetbrains_index: bool = False,
 ) -> bytes:
-    """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
+    """An answer of the agent with listed sessions, with these rows by time among its own; every other byte stays.
 
     ``rows``: newest first. The others: as for ``make_session_info``. Raises ValueError, KeyError.
     """

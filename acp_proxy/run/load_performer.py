@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # imported for the first load
 
 
 class LoadPerformer:
-    """Performs one connection's effects of loads. Has a thread for each load whose session was looked up, with its
-    transcript, which is started when its past is to be chosen."""
+    """Performs one connection's effects of loads. Has a thread for each request whose session was looked up, with its
+    transcript, which is started when the past of a load is to be chosen."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LoadPerformer:
         self._try_finish = try_finish
         self._warn = warn
         self._past_threads: dict[RequestId, PastThread] = {}
-        """By the load's request, from its look-up on."""
+        """By the request, from its look-up on, until its past is chosen or its transcript is closed."""
 
     @property
     def has_loads(self) -> bool:

@@ -35,7 +35,7 @@ class RelayInterface(Protocol):
     """What a pump needs of the relay. See ``Relay`` for the methods."""
 
     pauses_agent: bool
-    """Whether the agent must not be read until there is room (``wait_while_paused``)."""
+    """Whether the agent must not be read until the past of a load is shown (``wait_while_paused``)."""
 
     def try_pass_to_client(self, data: bytes) -> bool: ...
     def try_pass_to_agent(self, data: bytes) -> bool: ...

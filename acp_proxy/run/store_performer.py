@@ -126,7 +126,8 @@ class StorePerformer:
             recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.find_agent_folder(), session_id, alias))
 
     def delete(self, session_id: str, request_id: RequestId | None) -> None:
-        """Delete a session, and answer the request if there is one. If that hangs, the answer comes when it is done."""
+        """Delete a session, and answer the request if there is one: with an error if the writer does not begin with it
+        in time, else when it is done, or with an error after ``ANSWER_SECONDS``."""
         recorder = self._recorder
 
         def delete_known() -> str:
@@ -186,8 +187,8 @@ class StorePerformer:
             self._client_output.post(own_messages.refuse_unwritable(request_id, trouble).data)
 
     def find_missing_reason(self, session_id: str) -> str | None:
-        """Why a session without a transcript should have one: an errno's name. None if the index does not know the
-        session, or does not answer in time.
+        """Why a session without a transcript should have one: an errno's name, or ``REPLACED``. None if the index does
+        not know the session, or does not answer in time.
         """
         recorder = self._recorder
 

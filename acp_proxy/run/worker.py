@@ -21,9 +21,10 @@ Job = Callable[[], None]
 DELAY_SECONDS = 0.1
 """Nobody notices so short a delay of what is put off, and short turns one after another share a job."""
 ANSWER_SECONDS = 15.0
-"""How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
+"""How long a request, such as a list or a delete, waits for the store. With a locked index a list takes less: it does
+without."""
 QUESTION_LIMIT = 64
-"""The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
+"""The most answers, such as lists, that may wait for the worker; each has a timer. An editor has one or two."""
 
 T = TypeVar("T")
 

@@ -5,7 +5,8 @@ None; only a header of a later version raises ``NewerFormat``. docs/transcript-f
 
 Code that searches a transcript for bytes must not take a message for a note, since others choose what is in messages.
 So what it finds only says which lines to decode (``find_notes``), or it looks where no message can be: at a line's
-first byte, or in lines that are all ours. Into a line that does not parse only ``find_entries`` and ``salvage`` look.
+first byte, or in lines that are all ours. Into a line that does not parse only ``find_entries``, ``salvage`` and, for
+what is left of a header, ``rebuild_header`` look.
 """
 
 import enum

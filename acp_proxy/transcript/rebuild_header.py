@@ -1,6 +1,7 @@
 """Rebuilds a broken header from what is left of it and from the ids that the entries name.
 
-Pure. A session id is used only if the file's name can belong to it, so no transcript gets a wrong id.
+Pure. A session id is used only if the file's name can belong to it, so no transcript gets a wrong id. For a file that
+is in no store, no name is given, and any id is taken.
 """
 
 import json

@@ -24,8 +24,9 @@ def order_turns(
     """The lines, where what other connections recorded during a turn follows that turn. Prompts keep their order, and
     so do the lines of each connection.
 
-    ``find_last_lines``: returns by run the offset at which its last line begins; called at most once, if a prompt meets
-    an open turn. If the run of that has no more lines, its process may have been killed, so no other turn waits.
+    ``find_last_lines``: returns by run the offset at which its last line begins; called at most once, if a line meets
+    another connection's open turn. If the run of that has no more lines, its process may have been killed, so no other
+    turn waits.
 
     Turns of version 2 stay as they are: there, each message has an id, by which clients keep them apart.
     """

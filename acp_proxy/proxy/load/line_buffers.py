@@ -67,7 +67,8 @@ class LoadLines:
         """State updates from before the agent's answer, which are recorded if the agent agrees."""
         self.to_send_before_answer, self.to_send_after_answer = LineBuffer[HeldLine](), LineBuffer[HeldLine]()
         """Lines that wait for the answer to the client. They leave before or after that answer if the agent agrees,
-        all before it if the agent refuses, and all after it if the client cancels."""
+        all before it if the agent refuses, all after it if the client cancels, and at once if the load begins to
+        pass."""
         self.other_replays = OtherReplays()
         """What of these lines belongs to other loads of the session, as far as that is known."""
 

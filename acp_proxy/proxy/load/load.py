@@ -81,7 +81,7 @@ class Load:
         compared with the transcript that begins now, and hidden."""
         self.imports_replay = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer. Not any more once a
-        prompt comes, or there is a transcript."""
+        prompt comes before that answer, or there is another transcript."""
         self.earlier_id = earlier_id
         self.refused_prompt = refused_prompt
         self.retried_id: str | None = None

@@ -7,7 +7,7 @@ from acp_proxy.proxy.load.load_registry import LoadRegistry
 HELD_BYTES_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
 agent's replay, unless it is decided already that it does not; while the transcript is sent, the agent is not read until
-that is done."""
+that is done. Also the most that waits of handover records, and of updates whose session is not known yet."""
 ALL_HELD_LIMIT = 4 * HELD_BYTES_LIMIT
 """The most bytes that may wait for all loads together. Beyond that, a load that grows counts as over its limit."""
 

@@ -238,8 +238,8 @@ class LoadMachine:
         if not load.opens_new_session:
             load.answer_line, alias = self._continuations.keep_our_id(load, acp.session_id(result))
         sessions = self._session_tracker.sessions
-        has_transcript = sessions.is_recorded(session_id) or sessions.is_deleted(session_id)
-        if load.lines.possible_replay.was_given_up or has_transcript:
+        forbids_import = sessions.is_recorded(session_id) or sessions.is_deleted(session_id)
+        if load.lines.possible_replay.was_given_up or forbids_import:
             load.imports_replay = False
         raw_states = [line.removesuffix(b"\n") for line in load.lines.state_updates.lines]
         if load.imports_replay:
@@ -482,8 +482,8 @@ class LoadMachine:
         return self._apply_event(previous, LoadEvent.DROPPED if has_replay else LoadEvent.MUST_END)
 
     def end_opened_load(self, session_id: str | None) -> list[Effect]:
-        """Settle now what the agent sent about a session, and end its load: the client closes or rewinds the session,
-        or another load needs the room."""
+        """Settle now what the agent sent about a session, and end its load, since a request of the client ends that,
+        such as a close, or another load takes its place or needs the room."""
         load = self.loads.find_opened(session_id)
         return self._apply_event(load, LoadEvent.MUST_END) if load is not None else []
 

@@ -15,7 +15,7 @@ from acp_proxy.proxy.load.load_states import ABANDONED_STATES, LoadState
 HOLDING_LOADS_LIMIT = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
 OPENED_LOADS_LIMIT = 32
-"""The most sessions that were opened and not prompted yet. The conversation of each may be in memory."""
+"""The most loads that are opened and not over. The conversation of each may be in memory."""
 ALL_TAILS_LIMIT = 256 * 1024 * 1024
 """The most bytes that may be new in these sessions together."""
 PENDING_LOADS_LIMIT = 10_000
@@ -27,7 +27,7 @@ class LoadRegistry:
 
     def __init__(self) -> None:
         self._opened: dict[str, Load] = {}
-        """By session: the last load that was opened, until it is over."""
+        """By session: the latest load that was opened, until it is over."""
         self._pending: dict[RequestId, Load] = {}
         """The pending loads by request id, in the order in which they were sent."""
 
@@ -68,8 +68,8 @@ class LoadRegistry:
         return of_session[: of_session.index(load)] if load in of_session else []
 
     def is_being_opened(self, session_id: str) -> bool:
-        """Whether the client waits for the answer to a load of this session, unless it has cancelled that and the agent
-        may leave it out."""
+        """Whether the client waits for an answer to a load of this session, other than one of the agent to a load that
+        it has cancelled, which agents may leave out."""
         return any(
             load.holds_lines or load.state is LoadState.PASSING for load in self.list_pending_of_session(session_id)
         )

@@ -126,7 +126,7 @@ class LoadStarter:
         return self._send_request(load.request.raw + b"\n", load)
 
     def open_new_session_for_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
-        """Send a prompt that the agent refused again, in a new session. ``load``: the last one of its session.
+        """Send a prompt that the agent refused again, in a new session. ``load``: the latest of its session.
         ``refusal``: the line of the agent's error."""
         new_request = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
         return self._load_machine.begin_with_agent(

@@ -82,7 +82,7 @@ class LoadState(enum.Enum):
         "the agent has agreed, or is not asked; ``run/`` chooses the past, and sends it if it is the transcript"
     )
     CANCELLING_WHILE_SHOWING = (
-        "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
+        "the agent has agreed, or is not asked; the client has cancelled, and its answer waits for the client's output"
     )
     # Opened
     BEFORE_PROMPT = "the client has its answer; what the agent sends until the next prompt is compared"
@@ -123,9 +123,13 @@ class LoadEvent(enum.Enum):
     # ``LoadMachine.handle_prompt``, and ``LoadMachine._apply_postponed_events`` if the prompt came before the client's
     # answer
     PROMPTED = "the client has sent a prompt"
-    # ``LoadMachine.end_opened_load``; ``LoadMachine._await_prompt_or_end``, if no past can come; for the previous load
-    # of the session, ``LoadMachine.end_or_carry_over_previous`` or ``LoadMachine._end_carried_over``
-    MUST_END = "a request of the client ends it, such as a close or a load, or too many are opened, or no past can come"
+    # ``LoadMachine.end_opened_load``; ``LoadMachine._await_prompt_or_end``, if nothing that comes can be of its past;
+    # for the previous load of the session, ``LoadMachine.end_or_carry_over_previous`` or
+    # ``LoadMachine._end_carried_over``
+    MUST_END = (
+        "a request of the client ends it, such as a close or a load, or too many are opened, or nothing that comes can "
+        "be of its past"
+    )
     # ``LoadMachine.delete_session``, ``LoadMachine._end_carried_over``, ``LoadMachine._await_prompt_or_end``
     DROPPED = "the session was deleted, or what is not recorded yet is left to its next load"
     # ``LoadMachine.handle_turn_end``
@@ -168,8 +172,8 @@ class Action(enum.Enum):
     ANSWER_CANCELLED = "decide by ``CANCELLED``, and answer the client that its request was cancelled"
     OPEN_NEW_SESSION = "plan to decide by ``HANDED_OVER``, and ask the agent for a new session instead"
     AWAIT_PROMPT_OR_END = (
-        "wait for the next prompt, since what comes may be past, or end the load if none can come; go on with what has "
-        "happened before"
+        "wait for the next prompt, since what comes may be past, or end the load if none can come, or only that of "
+        "another load; go on with what has happened before"
     )
     SETTLE = "record what is new, and send what waits unless the client has it"
     BEGIN_UPDATES_IN_TURN = "only a replay that still runs is past from now on"
@@ -328,7 +332,8 @@ STATES: dict[LoadState, StateDefinition] = {
         phase=LoadPhase.SHOWING_PAST,
         holds_lines=True,
         transitions={
-            # Whichever comes first answers the client. The agent has opened the session, so it is open.
+            # Whichever comes first answers the client. If the agent was asked, it has opened the session, so it is
+            # open.
             LoadEvent.OUTPUT_RESERVED: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
             LoadEvent.PAST_CHOSEN: (LoadState.BEFORE_PROMPT, (*_CANCEL_ACTIONS, Action.AWAIT_PROMPT_OR_END)),
         },
