@@ -622,7 +622,7 @@ class Comparison:
                     sent_update.line = acp.with_text(sent_update.line, known_call.id, "params", "update", "toolCallId")
             sent_update.ends_call = known_call.is_turn_over
             self.tail.add_call_end(sent_update)
-        elif not known_call.has_output and has_output(update):
+        elif known_call.status not in NOT_FINAL_STATUSES and not known_call.has_output and has_output(update):
             self._add_call_output(sent_update, known_call, update)
         return call_index
 
@@ -630,7 +630,9 @@ class Comparison:
         """Add what a known call gave, of which the transcript has nothing: some agents send it only in a replay."""
         fields = {name: acp.member(update, name) for name in ("content", "rawOutput", "_meta")}
         output = {name: value for name, value in fields.items() if value is not None}
-        output_update = {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": known_call.id, **output}
+        # With title and status: a transcript may go on in another version, in which nothing begins and ends the call.
+        known = {"toolCallId": known_call.id, "title": known_call.title, "status": known_call.status}
+        output_update = {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **known, **output}
         with suppress(ValueError, KeyError):
             sent_update.line = json_splice.with_value(
                 sent_update.line, jsonrpc.dump(output_update).decode(), "params", "update"

@@ -334,7 +334,7 @@ OUTPUT: Update = {
 def test_what_a_call_gave_is_new_if_the_transcript_has_nothing_of_that() -> None:
     past = transcript("> a", "~ so", call("1", "look"), "Done with it.", "> b", "And on.")
     replay: list[str | Update] = ["> a", call("1", "look") | OUTPUT, "Done with it.", "> b", "And on."]
-    output = {"sessionUpdate": "tool_call_update", "toolCallId": "1"} | OUTPUT
+    output = call("1", "look", kind="tool_call_update") | OUTPUT
     comparison = compare_replay(past, *replay)
     assert (choose_past(comparison).rule, tail(comparison), list_new(comparison)) == (IS_WORSE, [output], [output])
 
