@@ -622,12 +622,15 @@ class Comparison:
                     sent_update.line = acp.with_text(sent_update.line, known_call.id, "params", "update", "toolCallId")
             sent_update.ends_call = known_call.is_turn_over
             self.tail.add_call_end(sent_update)
-        elif known_call.status not in NOT_FINAL_STATUSES and not known_call.has_output and has_output(update):
+        elif known_call.is_turn_over and not known_call.has_output and has_output(update):
             self._add_call_output(sent_update, known_call, update)
         return call_index
 
     def _add_call_output(self, sent_update: SentUpdate, known_call: RecordedCall, update: object) -> None:
-        """Add what a known call gave, of which the transcript has nothing: some agents send it only in a replay."""
+        """Add what a known call gave, of which the transcript has nothing: some agents send it only in a replay. Not if
+        the call has not ended, or another one has its id: then nothing says later which of them gave that."""
+        if known_call.status in NOT_FINAL_STATUSES or len(self.text.calls_by_id[known_call.id]) > 1:
+            return
         fields = {name: acp.member(update, name) for name in ("content", "rawOutput", "_meta")}
         output = {name: value for name, value in fields.items() if value is not None}
         # With title and status: a transcript may go on in another version, in which nothing begins and ends the call.
@@ -637,5 +640,4 @@ class Comparison:
             sent_update.line = json_splice.with_value(
                 sent_update.line, jsonrpc.dump(output_update).decode(), "params", "update"
             )
-            sent_update.ends_call = known_call.is_turn_over
-            self.tail.add(sent_update)
+            self.tail.add_call_output(sent_update)

@@ -17,11 +17,11 @@ class SentUpdate(Struct):
 
     ``line``: as it is recorded, and shown after the transcript: with the call id that the transcript has, and only the
     part of a thought that it lacks. ``original_line``: as the agent sent it, for a client that sees the agent's replay.
-    ``is_after_an_answer``: it came after that. ``is_in_transcript``: the transcript has it, though not after the last
-    known message. ``is_new_without_reply``: it is new if nothing known follows, even if the agent does not answer it: a
-    user message, or the first thought of a turn without an answer. ``ends_call``: it has the end, or all output, of a
-    call that the transcript left without in a turn that is over. ``tail_number``: the number of the tail to which it
-    was added; 0 for none.
+    ``is_after_an_answer``: it came after that. ``is_in_transcript``: the transcript has it, though not after the
+    last known message. ``is_new_without_reply``: it is new if nothing known follows, even if the agent does not answer
+    it: a user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the
+    transcript left unfinished in a turn that is over. ``tail_number``: the number of the tail to which it was added; 0
+    for none.
     """
 
     line: bytes

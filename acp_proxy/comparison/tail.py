@@ -37,7 +37,7 @@ class Tail:
         self._tail_number = 1
         """How many tails there have been so far."""
         self._call_ends: list[SentUpdate] = []
-        """The ends of calls from before what is known now, which are new all the same."""
+        """The ends of calls from before what is known now, and what calls gave: these are new all the same."""
         self._call_ends_size = 0
         self._greeting: list[SentUpdate] = []
         """What came before the first known message, such as a greeting."""
@@ -72,6 +72,12 @@ class Tail:
         """Add the end of a call that the transcript left unfinished."""
         self.completes_turn = True
         self.add(update)
+
+    def add_call_output(self, update: SentUpdate) -> None:
+        """Add what a call gave, of which the transcript has nothing. It is new whatever follows."""
+        if self._call_ends_size + len(update.line) <= TAIL_LIMIT:
+            self._call_ends.append(update)
+            self._call_ends_size += len(update.line)
 
     def begin_next(self, *, is_rest_of_turn: bool, completes_turn: bool) -> None:
         """Something known follows, so nothing in it is new, and another tail begins. The end of a call is new all the

@@ -55,19 +55,29 @@ class AgentTerminal:
         """What it has printed."""
         return "".join(self._pieces)
 
-    def add(self, meta: object) -> None:
-        """Add the ``_meta`` of the next update."""
-        if (text := acp.text(acp.member(meta, _OUTPUT), "data")) is not None:
+    def add(self, meta: object, id: str | None = None) -> None:
+        """Add the ``_meta`` of the next update. ``id``: only what is of this terminal; None: everything."""
+        own_meta = {
+            name: value
+            for name in (_OUTPUT, _DELTA, _EXIT)
+            if (value := acp.member(meta, name)) is not None and id in (None, acp.text(value, "terminal_id"))
+        }
+        if (text := acp.text(own_meta.get(_OUTPUT), "data")) is not None:
             # Agents that send ``_DELTA`` send this in place of all that came before; others send only this.
             if self._has_delta:
                 self._pieces.clear()
                 self.size, self.is_cut = 0, False
             self._add_output(text)
-        if (text := acp.text(acp.member(meta, _DELTA), "data")) is not None:
+        if (text := acp.text(own_meta.get(_DELTA), "data")) is not None:
             self._has_delta = True
             self._add_output(text)
-        if isinstance(end := acp.member(meta, _EXIT), Mapping):
+        if isinstance(end := own_meta.get(_EXIT), Mapping):
             self.exit_status = {"exitCode": end.get("exit_code"), "signal": end.get("signal")}
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has exited: more output is of another one with its id."""
+        return self.exit_status is not None
 
     def _add_output(self, text: str) -> None:
         self._pieces.append(text)

@@ -118,9 +118,8 @@ def read_message(raw: bytes) -> Message:
         return Opaque(raw, is_json=True)
 
 
-def parse(raw: bytes | bytearray, *, allows_controls: bool = False) -> object:
-    """Parse JSON text. Unlike orjson, accepts a byte order mark, lone surrogates and deeper nesting, and with
-    ``allows_controls`` control characters in strings.
+def parse(raw: bytes | bytearray) -> object:
+    """Parse JSON text. Unlike orjson, accepts a byte order mark, lone surrogates and deeper nesting.
 
     Raises ValueError if it is not JSON, RecursionError if it is nested too deeply to parse.
     """
@@ -128,7 +127,7 @@ def parse(raw: bytes | bytearray, *, allows_controls: bool = False) -> object:
         return orjson.loads(raw)
     except ValueError:
         text = json_splice.decode(raw).removeprefix("\ufeff")
-        return json.loads(text, parse_int=_parse_integer, strict=not allows_controls)
+        return json.loads(text, parse_int=_parse_integer, strict=True)
 
 
 def parse_strictly(raw: bytes) -> object:
@@ -141,10 +140,9 @@ def parse_strictly(raw: bytes) -> object:
 
 
 def parse_leniently(raw: bytes | bytearray) -> object:
-    """Like ``parse``, but never raises: None if it is not JSON, only the outer levels if it is nested too deeply.
-    Control characters are allowed in strings: some clients allow them."""
+    """Like ``parse``, but never raises: None if it is not JSON, only the outer levels if it is nested too deeply."""
     try:
-        return parse(raw, allows_controls=True)
+        return parse(raw)
     except RecursionError:
         return _parse_outline(raw)
     except ValueError:

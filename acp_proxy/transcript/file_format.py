@@ -80,6 +80,8 @@ _ENVELOPE = re.compile(
 ENTRY_START = b'{"at":"'
 """The first bytes of every entry, to find entries in a damaged line."""
 _ENTRY_PATTERN = re.compile(re.escape(ENTRY_START))
+_CONTROL = re.compile(rb"[\0-\x1f]")
+_JSON_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _RUN = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT)
 
 
@@ -400,7 +402,7 @@ def _read_enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
             jsonrpc.parse_strictly(line)  # unknown keys may follow the message
         except ValueError:
             if line.endswith(b"}") and _was_passed_unparsed(raw, run or ""):
-                value = jsonrpc.parse_leniently(raw)
+                raw, value = _read_unparsed(raw)
                 return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol_version=protocol)
             raise
         raw = json_splice.encode(json_splice.get_first_value(json_splice.decode(line[envelope.end() :])))
@@ -417,6 +419,21 @@ def _was_passed_unparsed(raw: bytes, run: str) -> bool:
     """
     holds_entry = ENTRY_START in raw and b'"run":"%b"' % run.encode() in raw
     return raw.startswith(acp.UPDATE_PREFIX) and raw.endswith(b"}}}") and b"\0" not in raw and not holds_entry
+
+
+def _read_unparsed(raw: bytes) -> tuple[bytes, object]:
+    """A message that was recorded without being parsed, and its value. Control characters in its strings are escaped:
+    some clients accept them, and nobody else has to."""
+    value = jsonrpc.parse_leniently(raw)
+    if value is None and _CONTROL.search(raw) is not None:
+        escaped = _JSON_STRING.sub(lambda string: _CONTROL.sub(_escape_control, string[0]), raw)
+        if (value := jsonrpc.parse_leniently(escaped)) is not None:
+            return escaped, value
+    return raw, value
+
+
+def _escape_control(character: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % character[0][0]
 
 
 def _may_be_unparsed(line: bytes) -> bool:
@@ -454,8 +471,8 @@ def _read_parsed(value: object, line: bytes) -> Entry | None:
             protocol_version=protocol,
         )
     if isinstance(text := value.get("line"), str):
-        raw = json_splice.encode(text) if _is_encodable(text) else b""
-        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.parse_leniently(raw), protocol_version=protocol)
+        raw, message = _read_unparsed(json_splice.encode(text) if _is_encodable(text) else b"")
+        return Entry(at, run, Peer(sender), of, raw=raw, value=message, protocol_version=protocol)
     return None
 
 

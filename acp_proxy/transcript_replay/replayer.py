@@ -139,7 +139,8 @@ class Replayer:
         under_way = self._echoes.list_busy_runs() & live_runs
         if not may_turns_go_on:
             self._echoes.leave_out_queued(self._run_id)
-        lines += self._end_segment([] if may_turns_go_on else self._replayed_calls.take_given_up(under_way))
+        given_up = [] if may_turns_go_on else self._replayed_calls.take_given_up(under_way)
+        lines += self._end_segment(given_up, is_last=True)
         self._replayed_calls.take_given_up(())  # forget what is unfinished, since nothing more is replayed
         self._echoes.stop_waiting()
         lines = self._release(lines)
@@ -192,9 +193,9 @@ class Replayer:
         self._segment, self._page_filled, self._may_add_chunks = self._make_segment(), 0, False
         return lines
 
-    def _end_segment(self, failed: Collection[Key]) -> list[bytes]:
+    def _end_segment(self, failed: Collection[Key], *, is_last: bool = False) -> list[bytes]:
         """The last lines of the segment. ``failed``: the calls and compactions that were never finished."""
-        notes = self._agent_terminals.make_notes() if self._agent_terminals is not None else ()
+        notes = self._agent_terminals.make_notes(of_all=is_last) if self._agent_terminals is not None else ()
         lines = [line for run, note in notes for line in self._note_terminal(run, note)]
         return lines + self._segment.end(failed)
 

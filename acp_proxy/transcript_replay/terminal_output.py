@@ -29,6 +29,8 @@ terminal of all turns would send all calls again in each."""
 _AGENT_OUTPUT_LIMIT = KEPT_OUTPUT_BYTES // 4
 """Characters kept of the end of an agent's terminal, and at most twice as many: ``truncate.shorten`` keeps beginnings,
 so what is left must fit."""
+_TERMINAL_OVERHEAD = 512
+"""Bytes that a terminal of the agent takes beside its output."""
 _UNAWAITED_LIMIT = 1000
 """The most terminals that are remembered although no call waits for them."""
 _RESERVED_BYTES = 512
@@ -156,7 +158,9 @@ class AgentTerminals:
     def __init__(self) -> None:
         self._terminals: NewestValues[_TerminalKey, AgentTerminal] = NewestValues(KEPT_OUTPUT_BYTES)
         self._changed: dict[_TerminalKey, None] = {}
-        """Those about which something was said since the last notes."""
+        """Those about which something was said since they were noted."""
+        self._noted_sizes: dict[_TerminalKey, int] = {}
+        """The sizes of their outputs when they were noted last."""
 
     def take(self, call: CallStatement) -> CallStatement:
         """Take what a statement's ``_meta`` says of terminals. Returns the statement without it."""
@@ -164,9 +168,12 @@ class AgentTerminals:
         if not isinstance(meta, dict):
             return call
         for id in agent_terminals.find_ids(meta):
-            terminal = self._terminals.get((call.run, id)) or AgentTerminal(_AGENT_OUTPUT_LIMIT)
-            terminal.add(meta)
-            self._terminals.put((call.run, id), terminal, terminal.size)
+            terminal = self._terminals.get((call.run, id))
+            if terminal is None or terminal.has_ended:
+                terminal = AgentTerminal(_AGENT_OUTPUT_LIMIT)
+                self._noted_sizes.pop((call.run, id), None)
+            terminal.add(meta, id)
+            self._terminals.put((call.run, id), terminal, terminal.size + _TERMINAL_OVERHEAD)
             self._changed[call.run, id] = None
         other_meta = agent_terminals.remove_all(meta)
         fields = {name: raw for name, raw in call.fields.items() if name != "_meta"}
@@ -174,22 +181,28 @@ class AgentTerminals:
             fields["_meta"] = jsonrpc.dump(other_meta)
         return replace(call, fields=fields, line=None, has_terminal_output=False)
 
-    def make_notes(self) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """What changed since the last call, as notes of terminals of the client, each with its run."""
-        for run, id in self._changed:
-            if (terminal := self._terminals.get((run, id))) is not None:
+    def make_notes(self, *, of_all: bool) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """What changed since the last call, as notes of terminals of the client, each with its run. Unless ``of_all``,
+        one that still runs is noted once its output has doubled: each note sends its calls once more."""
+        for key in list(self._changed):
+            terminal = self._terminals.get(key)
+            if terminal is not None:
+                if not (of_all or terminal.has_ended or terminal.size >= 2 * self._noted_sizes.get(key, 0)):
+                    continue
+                self._noted_sizes[key] = terminal.size
                 yield (
-                    run,
+                    key[0],
                     {
-                        "terminalId": id,
+                        "terminalId": key[1],
                         "output": terminal.output,
                         "truncated": terminal.is_cut,
                         "exitStatus": terminal.exit_status,
-                        "final": terminal.exit_status is not None,
+                        "final": terminal.has_ended,
                     },
                 )
-        self._changed.clear()
+            del self._changed[key]
         self._terminals.trim()
+        self._noted_sizes = {key: size for key, size in self._noted_sizes.items() if key in self._terminals}
 
 
 def _find_terminals(content: ContentWithTerminals) -> set[str]:

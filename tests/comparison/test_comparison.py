@@ -343,6 +343,21 @@ def test_what_a_call_gave_is_new_if_the_transcript_has_nothing_of_that() -> None
     assert (tail(comparison), list_new(comparison)) == ([output], [output]), "with the transcript's id"
 
 
+def test_what_the_last_call_gave_is_new() -> None:
+    past = transcript("> a", "So.", call("1", "look"))
+    comparison = compare_replay(past, "> a", "So.", call("1", "look") | OUTPUT)
+    output = call("1", "look", kind="tool_call_update") | OUTPUT
+    assert (tail(comparison), list_new(comparison)) == ([output], [output])
+
+
+def test_what_one_of_several_calls_with_one_id_gave_is_not_taken() -> None:
+    second = call("1", "look again") | {"content": [{"type": "content", "content": {"type": "text", "text": "b"}}]}
+    past = transcript("> a", call("1", "look"), "Done with it.", "> b", second, "And on.")
+    replay: list[str | Update] = ["> a", call("1", "look") | OUTPUT, "Done with it.", "> b", second, "And on."]
+    comparison = compare_replay(past, *replay)
+    assert (tail(comparison), list_new(comparison)) == ([], [])
+
+
 def test_what_a_call_gave_is_new_once() -> None:
     said: list[str | Update] = ["> a", call("1", "look") | OUTPUT, "Done with it.", "> b", "And on."]
     other = {"content": [{"type": "content", "content": {"type": "text", "text": "in other words"}}]}

@@ -193,6 +193,31 @@ def test_output_in_a_later_turn_is_added_to_the_text(mode: Mode) -> None:
     assert contents[-1] == [content("```\na\nb\n```\n[exited with code 0]")]
 
 
+@MODES
+def test_output_after_the_exit_is_of_another_terminal_with_that_id(mode: Mode) -> None:
+    again = [*RUNNING[:1], changed("t", _meta=output("other\n")), RUNNING[3]]
+    told = tell_as_text(prompt_entry("a"), *RUNNING, answer(), prompt_entry("b", id=2), *again, mode=mode)
+    assert find_shown(told)[0] == [content("```\nother\n```\n[exited with code 0]")]
+
+
+@MODES
+def test_each_terminal_gets_its_own_output(mode: Mode) -> None:
+    piece = {"terminal_output_delta": {"terminal_id": "2", "data": "two"}}
+    both = call("t", status="completed", content=[shows("1"), shows("2")], _meta=output("one") | piece)
+    [told, *_] = tell_as_text(both, mode=mode)
+    assert told["content"] == [content("```\none\n```"), content("```\ntwo\n```")]
+
+
+def test_a_terminal_that_goes_on_for_many_turns_is_sent_again_when_it_has_doubled() -> None:
+    entries = [prompt_entry("a"), RUNNING[0], changed("t", _meta=output("x" * 1000))]
+    for number in range(2, 40):
+        entries += [prompt_entry("b", id=number), changed("t", _meta=output(f"line {number}\n"))]
+    told = tell_as_text(*entries, RUNNING[3])
+    contents = [one["content"] for one in told if one["sessionUpdate"] != USER and "content" in one]
+    assert len(contents) == 2
+    assert contents[-1][0]["content"]["text"].endswith("line 39\n```\n[exited with code 0]")
+
+
 def test_of_endless_output_the_end_becomes_text() -> None:
     flood = [changed("t", _meta=output(f"{number:07}\n" * 1000)) for number in range(600)]
     [told] = tell_as_text(RUNNING[0], *flood, RUNNING[3])

@@ -553,10 +553,13 @@ def _add_unechoed(load: Load, prompt: Request) -> None:
 
 
 def _replace_null_result(line: bytes, message: Response) -> bytes:
-    """The response with ``{}`` instead of null as its result, since some clients fail on null."""
+    """The response with ``{}`` instead of null as its result, or instead of none: some clients fail on these."""
     if message.result is not None:
         return line
     try:
+        members = json_splice.find_members(json_splice.decode(line))
+        if message.id is not None and not members.keys() & {"result", "error"}:
+            return jsonrpc.encode_result(message.id, {})
         return json_splice.with_value(line, "{}", "result")
     except (ValueError, KeyError):
         return line

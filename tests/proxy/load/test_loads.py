@@ -128,6 +128,12 @@ def test_a_null_result_becomes_an_object_and_other_bytes_stay() -> None:
     assert talk.end_past(1).to_client == b'{ "result": {}, "id":1,"big":12345678901234567890123 }\r\n'
 
 
+def test_an_answer_without_a_result_gets_an_empty_one() -> None:
+    talk = loading()
+    talk.agent.say(b'{"jsonrpc":"2.0","id":1}\n')
+    assert talk.end_past(1).to_client == line(result(1, {}))
+
+
 def test_an_answer_without_a_newline_does_not_run_into_what_follows() -> None:
     talk = loading()
     talk.agent.say(commands("s", "held"), raw(result(1, {})))
