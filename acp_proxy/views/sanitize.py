@@ -8,6 +8,7 @@ Patterns are compiled on first use: a list of sessions needs none.
 
 import json
 import re
+import unicodedata
 
 from acp_proxy.protocol import acp
 from acp_proxy.store.index_file import ListedSession
@@ -32,6 +33,9 @@ cannot judge invisible text. What joins emoji and words stays (U+200C, U+200D)."
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """One after a character chooses its form; more than one are data that nobody sees."""
 _UNFIT = f"[{''.join(characters for _, characters in _UNFIT_CHARACTERS)}]|(?<=[{_SELECTORS}])[{_SELECTORS}]"
+_LONG_MARKS = "([^\\w\x00-\x7f\u2000-\u20cf\u2100-\u2bff]{31,})"
+"""More combining marks in a row than the 30 that Unicode's stream-safe format allows: no language has so many. The set
+also has other characters, such as emoji; the excluded blocks of punctuation and symbols, as of lines, have no marks."""
 
 
 _SHORT_COMMIT = 8  # digits of a commit that people see
@@ -50,6 +54,14 @@ def clean_text(text: str) -> str:
 def strip_sequences(text: str) -> str:
     """The output of a program, without its control sequences."""
     return re.sub(_SEQUENCE, "", text) if "\x1b" in text else text
+
+
+def normalize_unicode(text: str) -> str:
+    """The text in the normal form NFC. Longer runs of marks than ``_LONG_MARKS`` says stay as they are, since sorting
+    one takes the square of its length."""
+    parts = re.split(_LONG_MARKS, text)
+    parts[::2] = (unicodedata.normalize("NFC", part) for part in parts[::2])
+    return "".join(parts)
 
 
 def join_lines(text: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.views import sanitize
-from acp_proxy.views.sanitize import clean_text, join_lines, shorten_path
+from acp_proxy.views.sanitize import clean_text, join_lines, normalize_unicode, shorten_path
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,19 @@ def test_no_control_character_remains(text: str) -> None:
 )
 def test_a_path_inside_the_directory_is_relative_to_it(path: str, told: str) -> None:
     assert shorten_path(path, "/home/ada/notes/") == told
+
+
+def test_text_is_normalized_but_for_long_runs_of_marks() -> None:
+    marks = "\u0301\u0316"  # not in the order of the normal form
+    short, long = marks * 15, marks * 16
+    assert normalize_unicode(f"cafe\u0301 a{short}") == "café á" + "\u0316" * 15 + "\u0301" * 14
+    assert normalize_unicode(f"cafe\u0301 a{long}e\u0301") == f"café a{long}é"
+    assert normalize_unicode(f"cafe\u0301{'─' * 31}e\u0301") == f"café{'─' * 31}é"
+
+
+def test_a_long_run_of_any_mark_stays_as_it_is() -> None:
+    characters = map(chr, range(sys.maxunicode + 1))
+    marks = [one for one in characters if unicodedata.combining(unicodedata.normalize("NFD", one)[0])]
+    runs = [one * 30 + "\u0316\u0301\u0316" for one in marks]
+    assert "\u0f73" in marks  # whose class is 0, but not that of its parts
+    assert [run for run in runs if normalize_unicode(run) != run] == []

@@ -10,7 +10,6 @@ with the numbers of the sessions that contain it.
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
@@ -28,7 +27,7 @@ from acp_proxy.views.conversation import ConversationTurn, Item, Plan, SpokenMes
 from acp_proxy.views.document import Choices, select_turns
 from acp_proxy.views.formatting import format_clock_time, format_count, format_day, strip_markdown
 from acp_proxy.views.passages import find_shown_reason
-from acp_proxy.views.sanitize import clean_text, join_lines
+from acp_proxy.views.sanitize import clean_text, join_lines, normalize_unicode
 
 _MOST_WORDS = 8 * 1024 * 1024
 """Characters of words in a page: a browser opens that from a disk in a moment. A session in which 20 kB were said adds
@@ -89,7 +88,7 @@ def collect_words(turns: Iterable[ConversationTurn], choices: Choices) -> set[st
     words: set[str] = set()
     for turn in select_turns(turns, choices):
         for text in (turn.error or "", *chain.from_iterable(_list_texts(item, choices) for item in turn.items)):
-            words.update(_WORD.findall(unicodedata.normalize("NFC", clean_text(text)).lower()))
+            words.update(_WORD.findall(normalize_unicode(clean_text(text)).lower()))
     return words
 
 

@@ -7,12 +7,12 @@ phrase of letters. Any input becomes a query with valid syntax.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import product
 
 from acp_proxy.errors import UsageError
+from acp_proxy.views.sanitize import normalize_unicode
 
 
 class TurnPart(StrEnum):
@@ -50,13 +50,13 @@ def separate_words(text: str) -> str:
     """The text in a form in which SQLite finds every word of it."""
     if text.isascii() and text.isprintable():
         return text
-    text = unicodedata.normalize("NFC", _NO_TEXT.sub(" ", text))
+    text = normalize_unicode(_NO_TEXT.sub(" ", text))
     return text if text.isascii() else _UNSPACED_RUN.sub(lambda run: f"{SPACE}{SPACE.join(run[0])}{SPACE}", text)
 
 
 def join_words(text: str) -> str:
-    """The original of a text after ``separate_words``, in the normal form NFC, except for characters that SQLite cannot
-    store."""
+    """The original of a text after ``separate_words``, in the form of ``normalize_unicode``, except for characters that
+    SQLite cannot store."""
     return text.replace(SPACE, "")
 
 

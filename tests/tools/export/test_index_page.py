@@ -52,6 +52,11 @@ def test_words_of_what_is_not_exported_are_not_in_the_page() -> None:
     assert collect_words(turns, Choices(thoughts=False, tools="summary")) == {"done", "make"}
 
 
+def test_a_long_run_of_marks_is_not_normalized_for_its_word() -> None:
+    turns = [turn(message("user", "la" + "\u0301\u0316" * 100 + " O\u0308l"))]
+    assert collect_words(turns, Choices()) == {"la", "öl"}
+
+
 def test_the_page_has_each_word_once_with_its_sessions() -> None:
     words = WordIndex()
     for number in range(3000):

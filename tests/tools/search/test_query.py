@@ -143,3 +143,9 @@ def test_a_word_is_found_in_each_normal_form(database: sqlite3.Connection, word:
 def test_separated_text_can_be_joined_again() -> None:
     assert query.join_words(query.separate_words(TEXT)) == unicodedata.normalize("NFC", TEXT)
     assert query.separate_words("plain text") == "plain text"
+
+
+def test_a_word_beside_a_long_run_of_marks_is_found(database: sqlite3.Connection) -> None:
+    text = "see a" + "\u0301\u0316" * 100 + " \u0435\u0308ж"
+    assert query.separate_words(text) == text.replace("\u0435\u0308", "\u0451")
+    assert finds(database, text, "\u0451ж")
