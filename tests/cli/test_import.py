@@ -49,6 +49,23 @@ def test_a_complete_store_moves_by_export_and_import(store: WholeStore, other: W
         assert exported == run(store, "export", row.session_id, "--format", "jsonl").stdout_bytes
 
 
+def test_the_newest_session_gets_an_id_that_was_used_again(
+    store: WholeStore, other: WholeStore, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
+    for number in (1, 2, 0):
+        session = store_session(
+            WholeStore(tmp_path / f"machine{number}"), "s", (f"Question {number}", []), at=EPOCH + number
+        )
+        session.replace(paths[number])
+    result = run(other, "import", *map(str, (paths[0], paths[1])))
+    assert [line.split()[0::2] for line in result.stdout.splitlines()] == [["s", "imported"], ["s~1", "imported"]]
+    assert {row.selector: row.title for row in other.list_all()} == {"s": "Question 1", "s~1": "Question 0"}
+    for outcome in ("imported", "here already"):  # a session that has the id keeps it
+        result = run(other, "import", str(paths[2]))
+        assert result.stdout.split(maxsplit=2)[0::2] == ["s~2", f"{outcome}\n"]
+
+
 def test_only_new_sessions_without_a_prompt_are_reported(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Question", []))
     torn = tmp_path / "torn.jsonl"

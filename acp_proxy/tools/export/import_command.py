@@ -13,7 +13,8 @@ from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import StoreOption
 from acp_proxy.errors import AcpProxyError, NotImported
-from acp_proxy.tools.export.import_file import import_transcript
+from acp_proxy.tools.export.import_file import import_transcript, read_creation_time
+from acp_proxy.transcript.file_names import make_selector
 from acp_proxy.views import sanitize
 
 _STDIN = "-"
@@ -35,7 +36,8 @@ def import_sessions(
 
     You can list, show and load them like sessions recorded here. The command refuses files that are not transcripts,
     and transcripts of a later version. It never replaces a session that already exists. The exit status is 1 if it
-    refused a file.
+    refused a file. If several files are different sessions with one id, the newest gets the id; a session that has it
+    already keeps it. The others are s0~1 and so on.
 
     From another machine: ssh HOST acp-proxy export last --format jsonl | acp-proxy import -
 
@@ -46,6 +48,10 @@ def import_sessions(
     unlisted: list[str] = []  # without a conversation
     with report_errors():
         opened_store = open_store(store, create=True)
+        # The newest first, so that it gets the id where an agent has used one again.
+        files = sorted(
+            files, key=lambda file: read_creation_time(_find_path(file)) if file != _STDIN else "", reverse=True
+        )
         for file in show_progress(files, "Importing"):
             try:
                 imported = import_transcript(opened_store, _open_source(file), accepts_damaged=damaged)
@@ -54,9 +60,10 @@ def import_sessions(
                 refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
                 continue
             outcome = "imported" if imported.is_new else "here already"
-            lines.append(f"{imported.session_id}  {imported.agent_folder}  {outcome}")
+            selector = make_selector(imported.agent_folder, imported.name, imported.session_id)
+            lines.append(f"{selector}  {imported.agent_folder}  {outcome}")
             if imported.is_new and not imported.prompts:
-                unlisted.append(imported.session_id)
+                unlisted.append(selector)
     for text in lines:
         typer.echo(sanitize.make_line(text))
     if len(files) > _NUMBER_SHOWN_FROM:
@@ -75,10 +82,14 @@ def import_sessions(
 def _open_source(file: str) -> Path | IO[bytes]:
     """The file, or stdin for ``-``. Raises NotImported."""
     if file != _STDIN:
-        return Path(os.path.expanduser(file))
+        return _find_path(file)
     if (stdin := getattr(sys.stdin, "buffer", None)) is None:
         raise NotImported("closed. Pipe a transcript into it, or name a file")
     return stdin  # type: ignore[no-any-return]
+
+
+def _find_path(file: str) -> Path:
+    return Path(os.path.expanduser(file))
 
 
 def _explain(problem: OSError, root: Path) -> str:

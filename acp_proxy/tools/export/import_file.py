@@ -25,7 +25,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from acp_proxy import shell_quote
-from acp_proxy.errors import NotImported, Unreadable
+from acp_proxy.errors import NewerFormat, NotImported, Unreadable
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.import_folder import choose_folder_for_import
@@ -167,6 +167,15 @@ def _copy(stream: IO[bytes], target: IO[bytes]) -> None:
         if not offset:
             _read_header(Source(target))  # refuse early: another stream may never end
         offset += len(data)
+
+
+def read_creation_time(path: Path) -> str:
+    """When the session of a file began, as its header says; empty for what is not a transcript, or cannot be read."""
+    with suppress(NotImported, NewerFormat, OSError):
+        if path.is_file():  # opening a pipe would take what it has
+            with path.open("rb") as file:
+                return _read_header(Source(file)).created_at
+    return ""
 
 
 def examine(source: Source) -> tuple[Header, int]:
