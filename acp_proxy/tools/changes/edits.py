@@ -166,6 +166,8 @@ class EditReader:
         self._calls_in_order: list[_Call] = []
         self._permission_requests: dict[tuple[str, bytes], tuple[_Call, object]] = {}
         """By run and request id: the call that a permission request is about, and the request's options."""
+        self._open_turns: dict[tuple[str, bytes], int] = {}
+        """By run and request id: the turn of a prompt without an answer."""
         self._prompts: dict[int, str] = {}
         self._starts: dict[int, str] = {}
         self._entry_count = 0
@@ -181,17 +183,20 @@ class EditReader:
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT and not scope:
                 self._prompts[turn] = _join_texts(acp.member(params, "prompt"))
+                self._open_turns[entry.request_key] = turn
             elif entry.answered_method == acp.REQUEST_PERMISSION:
                 self._add_permission(entry)
+        elif entry.answered_method == acp.PROMPT:
+            self._open_turns.pop(entry.request_key, None)
         elif method == acp.REQUEST_PERMISSION:
-            call = self._add_to_call(turn, entry.at, acp.member(params, "toolCall"), scope, may_begin=True)
+            call = self._add_to_call(turn, entry, acp.member(params, "toolCall"), scope)
             if call is not None:
                 self._permission_requests[entry.request_key] = call, acp.member(params, "options")
         elif method == acp.UPDATE:
             update = acp.member(params, "update")
             kind = acp.update_kind(update)
             if kind in update_kinds.V1_CALLS:
-                self._add_to_call(turn, entry.at, update, scope, may_begin=kind == update_kinds.TOOL_CALL)
+                self._add_to_call(turn, entry, update, scope)
             elif kind == update_kinds.SUBAGENT:
                 return acp.session_id(update)
             elif kind == update_kinds.USER_CHUNK and not scope:
@@ -223,22 +228,30 @@ class EditReader:
         """When a turn began; empty if it did not."""
         return self._starts.get(turn, "")
 
-    def _add_to_call(self, turn: int, stamp: str, statement: object, scope: str, *, may_begin: bool) -> "_Call | None":
-        """Add what is stated about a call. ``may_begin``: in another turn, this begins a call with the same id."""
+    def _add_to_call(self, turn: int, entry: Entry, statement: object, scope: str) -> "_Call | None":
+        """Add what an entry states about a call."""
         id = acp.text(statement, "toolCallId")
         if id is None or not isinstance(statement, Mapping):
             return None
         key = f"{scope}\n{id}"
         call = self._calls.get(key)
-        # Some agents begin to count their calls again in every turn or connection, whatever became of the earlier ones.
-        # In version 2, no kind of update is a beginning; what has a title is one, if the earlier call is over.
-        if call is None or (
-            call.turn != turn and (may_begin or (call.is_over and acp.text(statement, "title") is not None))
-        ):
-            call = self._calls[key] = _Call(key, id, turn, stamp, self._entry_count)
+        if call is None or (call.turn != turn and self._begins_another(call, entry, statement)):
+            call = self._calls[key] = _Call(key, id, turn, entry.at, self._entry_count)
             self._calls_in_order.append(call)
-        call.add_statement(statement, stamp, self._entry_count)
+        call.add_statement(statement, entry.at, self._entry_count)
         return call
+
+    def _begins_another(self, call: "_Call", entry: Entry, statement: object) -> bool:
+        """Whether what an entry of another turn states is about another call, with the same id as this one.
+
+        Some agents begin to count their calls again in every turn or connection, whatever became of the earlier ones.
+        """
+        if acp.text(entry.value, "method") == acp.REQUEST_PERMISSION:  # the next prompt may wait until this call ends
+            is_turn_open = any(run == entry.run and turn == call.turn for (run, _), turn in self._open_turns.items())
+            return call.is_over or not is_turn_open
+        # In version 2, no kind of update is a beginning; what has a title is one, if the earlier call is over.
+        is_beginning = acp.update_kind(statement) == update_kinds.TOOL_CALL
+        return is_beginning or (call.is_over and acp.text(statement, "title") is not None)
 
     def _add_permission(self, entry: Entry) -> None:
         open_request = self._permission_requests.pop(entry.request_key, None)

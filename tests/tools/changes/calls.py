@@ -39,6 +39,14 @@ class Told:
         for update in updates:
             self._add(turn, Peer.AGENT, {"method": "session/update", "params": {"update": update}})
 
+    def prompt(self, turn: int) -> None:
+        params = {"prompt": [{"type": "text", "text": f"prompt {turn}"}]}
+        self._add(turn, Peer.CLIENT, {"id": f"prompt {turn}", "method": "session/prompt", "params": params})
+
+    def end(self, turn: int) -> None:
+        """The agent answers the prompt of this turn."""
+        self._add(turn, Peer.AGENT, {"id": f"prompt {turn}", "result": {"stopReason": "end_turn"}}, "session/prompt")
+
     def ask(self, turn: int, id: str, answer: str, **call: Any) -> None:
         """The agent asks for permission. ``answer``: the kind of the option that the user takes, or ``cancelled``."""
         self._requests += 1

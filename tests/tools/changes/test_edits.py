@@ -145,6 +145,32 @@ def test_an_id_that_is_used_again_is_another_call_whatever_became_of_the_first(
     ]
 
 
+@pytest.mark.parametrize("repeats_diff", [False, True])
+def test_a_call_is_one_if_its_permission_request_comes_after_a_queued_prompt(repeats_diff: bool) -> None:
+    told = Told()
+    told.prompt(1)
+    told.update(1, started_call("1", diff("a", "0", "1")))
+    told.prompt(2)
+    told.ask(2, "1", "allow_once", **({"content": [diff("a", "0", "1")]} if repeats_diff else {}))
+    told.update(2, ended_call("1"))
+    found = told.reader.finish()
+    assert changes(found.edits) == [(1, "a", "whole", "0", "1")]
+    assert found.unclear == []
+
+
+def test_a_permission_request_begins_another_call_once_the_turn_of_the_earlier_one_is_answered() -> None:
+    told = Told()
+    told.prompt(1)
+    told.update(1, started_call("1", diff("a", "0", "1")))
+    told.prompt(2)
+    told.end(1)
+    told.ask(2, "1", "allow_once", content=[diff("b", None, "y")])
+    told.update(2, ended_call("1"))
+    found = told.reader.finish()
+    assert changes(found.edits) == [(2, "b", "whole", None, "y")]
+    assert [(call.turn, call.cause) for call in found.unclear] == [(1, "unfinished")]
+
+
 def test_a_title_for_a_call_that_is_over_begins_another_one_and_a_late_update_does_not() -> None:
     late = ended_call("1", content=[diff("a", "0", "2")])
     again = ended_call("1", title="again", kind="edit", content=[diff("b", None, "y")])
