@@ -356,6 +356,14 @@ def test_git_takes_the_patch_at_the_top_of_the_work_tree_and_in_the_sessions_dir
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "1\n", "b": "text\n"}
 
 
+def test_the_patch_of_a_directory_that_is_gone_names_no_directory_of_the_work_tree_around(
+    store: ProxyStore, tree: Path
+) -> None:
+    (tree / ".git").mkdir()
+    store_turns(store, tree / "worktrees" / "x", edit_call("1", "a", "1\n", "2\n"))
+    assert get_stdout(store, "s").startswith("diff --git a/a b/a\n")
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_takes_the_diff_of_a_large_file(store: ProxyStore, tree: Path) -> None:
     text = "line\n" * 200_000

@@ -113,10 +113,13 @@ def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:
 
 
 def _find_in_work_tree(cwd: str) -> str:
-    """A directory below the top of its git work tree, with a slash at the end; empty if it is the top, or in none."""
+    """A directory below the top of its git work tree, with a slash at the end; empty if it is the top, or in none.
+
+    Empty, too, if it is gone: it may have been a work tree of its own, such as ``.claude/worktrees/x``.
+    """
     try:
         real = Path(os.path.realpath(cwd))
-        work_tree = find_work_tree(real) if os.path.isabs(cwd) else None
+        work_tree = find_work_tree(real) if os.path.isabs(cwd) and real.is_dir() else None
     except (OSError, ValueError):  # a NUL in it
         return ""
     return "".join(f"{name}/" for name in real.relative_to(work_tree[0]).parts) if work_tree is not None else ""
