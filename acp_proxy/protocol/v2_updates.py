@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Mapping
 
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.git_patch import FilePatch, read_patch
+from acp_proxy.protocol.git_patch import PatchedFiles, read_patch
 from acp_proxy.protocol.update_kinds import ComparedBy
 
 FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
@@ -145,11 +145,11 @@ def _make_diffs(value: object) -> list[object]:
     patch = acp.member(value, "patch")
     patches = read_patch(acp.text(patch, "text") or "") if acp.text(patch, "format") == "git_patch" else []
     changes, diffs = acp.items(value, "changes"), list[object]()
+    files, is_only_one = PatchedFiles(patches), len(changes) == len(patches) == 1
     for change in changes:
         path = acp.text(change, "path") or ""
-        is_only_one = len(changes) == len(patches) == 1
-        patch_of_file = next((patch for patch in patches if is_only_one or patch.is_of(path)), FilePatch([], []))
-        hunks = [("".join(old), "".join(new)) for old, new in patch_of_file.hunks]
+        patch_of_file = patches[0] if is_only_one else files.find(path)
+        hunks = [("".join(old), "".join(new)) for old, new in patch_of_file.hunks] if patch_of_file else []
         match acp.text(change, "operation"), hunks:
             case "add", [(_, new)]:
                 diffs.append({"type": "diff", "path": path, "oldText": None, "newText": new})

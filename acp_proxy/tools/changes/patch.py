@@ -10,13 +10,12 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
+from acp_proxy.protocol.git_patch import quote
 from acp_proxy.tools.changes.net import ABSENT, FileChange, FileText
 from acp_proxy.views import diffs
 from acp_proxy.views.diffs import DiffRow
 
 _NO_NEWLINE = "\\ No newline at end of file"
-_ESCAPE_LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-"""The bytes that git writes as a letter after a backslash; ``quote_path`` of its quote.c."""
 
 
 class FileDiff(Struct, frozen=True):
@@ -65,20 +64,6 @@ def make_diff(change: FileChange) -> FileDiff:
         head.append(f"--- {'/dev/null' if old == ABSENT else _end_name(old_name)}")
         head.append(f"+++ {'/dev/null' if new == ABSENT else _end_name(new_name)}")
     return FileDiff(head, rows)
-
-
-def quote(path: str) -> str:
-    """A path as git writes it in patches."""
-    data = path.encode()
-    if all(32 <= byte < 127 and byte not in _ESCAPE_LETTERS for byte in data):
-        return path
-    return '"' + "".join(_quote_byte(byte) for byte in data) + '"'
-
-
-def _quote_byte(byte: int) -> str:
-    if byte in _ESCAPE_LETTERS:
-        return f"\\{_ESCAPE_LETTERS[byte]}"
-    return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
 
 
 def _end_name(name: str) -> str:

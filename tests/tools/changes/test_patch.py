@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.tools.changes.net import ABSENT, FileChange, FileText, sum_changes
-from acp_proxy.tools.changes.patch import make_diff, quote, reverse
+from acp_proxy.tools.changes.patch import make_diff, reverse
 from tests.tools.changes.calls import CWD, Told, diff, ended_call, started_call
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -146,11 +146,3 @@ def test_the_patch_makes_the_last_tree_of_the_first_and_its_reverse_the_first_ag
     if changes:
         apply(b"".join(make_diff(reverse(change)).encode() for change in changes), folder)
     assert read(folder) == tree
-
-
-@pytest.mark.parametrize(
-    ("path", "quoted"),
-    [("a b", "a b"), ("a\nb", '"a\\nb"'), ('a"b\\', '"a\\"b\\\\"'), ("ü", '"\\303\\274"'), ("\x1b[31m", '"\\033[31m"')],
-)
-def test_names_are_quoted_as_git_quotes_them(path: str, quoted: str) -> None:
-    assert quote(path) == quoted
