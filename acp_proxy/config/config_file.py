@@ -84,7 +84,9 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
         try:
             values[key] = encode_value(key, value, os.path.dirname(path))
         except UsageError as problem:
-            must_hold = _guess_key(key) in options.DECIDE_RECORDING  # a misspelt wish not to record must not be ignored
+            # A misspelt wish not to record must not be ignored, nor one in a table.
+            keys = [key, *(value if isinstance(value, dict) else ())]
+            must_hold = any(_guess_key(each) in options.DECIDE_RECORDING for each in keys)
             is_clear &= not must_hold
             consequence = f" {options.NOTHING_IS_RECORDED}" if must_hold else ""
             problems.append(f"{path}, line {_find_line(text, key)}: {problem}{consequence}")
@@ -130,7 +132,8 @@ def _guess_key(key: str) -> str | None:
     from difflib import get_close_matches  # few files have a mistake
 
     names = [name for name in options.OPTIONS if name != ONE_AGENT_OPTION]
-    return next(iter(get_close_matches(key, names, n=1)), None)
+    likely_name = key.casefold().removeprefix("acp_proxy_")  # or the name of its environment variable
+    return next(iter(get_close_matches(likely_name, names, n=1)), None)
 
 
 def _format_value(value: object) -> str:

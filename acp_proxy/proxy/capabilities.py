@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from acp_proxy.protocol import acp, json_splice, proxy_ids, versions
+from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids, versions
 from acp_proxy.protocol.jsonrpc import Message, Request
 from acp_proxy.protocol.versions import Dialect
 
@@ -180,6 +180,14 @@ def read_offer(result: object) -> Offer:
             kind for kind, name in _CONTENT_CAPABILITIES.items() if acp.has_capability(prompts, name)
         ),
     )
+
+
+def explain_unknown_version(offer: Offer) -> str:
+    """Why acp-proxy records nothing of an agent whose answer has a ``protocolVersion`` that it does not understand."""
+    version = "none"
+    if offer.protocol_version is not None:
+        version = jsonrpc.make_printable(jsonrpc.dump(offer.protocol_version).decode())
+    return f"the agent's protocolVersion is {version}, and acp-proxy records versions 1 and 2"
 
 
 def choose_served_here(offer: Offer, modes: Modes) -> tuple[str, ...]:

@@ -53,14 +53,7 @@ class Negotiation:
         self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
-            version = (
-                jsonrpc.make_printable(jsonrpc.dump(offer.protocol_version).decode())
-                if offer.protocol_version is not None
-                else "none"
-            )
-            return self._stand_aside(
-                line, f"the agent's protocolVersion is {version}, and acp-proxy records versions 1 and 2"
-            )
+            return self._stand_aside(line, capabilities.explain_unknown_version(offer))
         if offer.records_into(self._settings.store_id):
             return self._stand_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
         self._recall = self._settings.recall_command if offer.starts_servers else ()

@@ -14,7 +14,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.protocol.versions import Dialect
-from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
+from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, explain_unknown_version, read_offer
 from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.command_names import may_run_others, name_command
@@ -136,6 +136,8 @@ def _ask(
     offer = read_offer(answer.result)
     abilities = tuple(list_abilities(offer, agent_start.modes, agent_start.why_passive))
     folder, sessions, load_result, todo, last_loads = None, 0, None, list[Advice](), tuple[replay_check.LastLoad, ...]()
+    if offer.dialect is None:
+        todo.append(Advice(f"Nothing is recorded: {explain_unknown_version(offer)}. Update the agent, or acp-proxy."))
     if agent_start.store is not None:
         name, may_be_others = name_command(agent_start.command), may_run_others(agent_start.command)
         folder = agent_start.store.choose_agent(agent_start.agent_id, offer.name, name, may_run_others=may_be_others)

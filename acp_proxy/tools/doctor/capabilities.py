@@ -39,10 +39,7 @@ def list_abilities(offer: Offer, modes: Modes, why_passive: str | None) -> list[
     """Who answers each request that editors send about sessions. ``why_passive``: why acp-proxy adds nothing at all, or
     None."""
     if why_passive is None and offer.dialect is None:
-        why_passive = (
-            f"the agent speaks version {offer.protocol_version} of the protocol; "
-            "acp-proxy passes it through and adds nothing"
-        )
+        why_passive = capabilities.explain_unknown_version(offer)
     added = capabilities.choose_served_here(offer, modes) if why_passive is None else ()
     return [
         _find_ability(name, offer.served_by_agent, modes, added, why_passive)

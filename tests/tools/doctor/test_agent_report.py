@@ -119,6 +119,20 @@ say(id=2, result={})
     assert outcome(found) == ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))
 
 
+@pytest.mark.parametrize(("result", "version"), [("None", "none"), ("{}", "none"), ('{"protocolVersion": "1"}', '"1"')])
+def test_an_agent_of_an_unknown_version_of_the_protocol_is_not_recorded(
+    store: WholeStore, result: str, version: str
+) -> None:
+    source = f"""
+import json
+input()
+print(json.dumps({{"jsonrpc": "2.0", "id": 1, "result": {result}}}), flush=True)
+"""
+    _, [todo] = looked_at(python_command(source), store)
+    assert todo.is_wrong
+    assert todo.text.startswith(f"Nothing is recorded: the agent's protocolVersion is {version}, and acp-proxy records")
+
+
 SECOND = """
 import json, sys
 def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
