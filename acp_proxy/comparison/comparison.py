@@ -631,13 +631,15 @@ class Comparison:
         the call has not ended, or another one has its id: then nothing says later which of them gave that."""
         if known_call.status in NOT_FINAL_STATUSES or len(self.text.calls_by_id[known_call.id]) > 1:
             return
-        fields = {name: acp.member(update, name) for name in ("content", "rawOutput", "_meta")}
-        output = {name: value for name, value in fields.items() if value is not None}
         # With title and status: a transcript may go on in another version, in which nothing begins and ends the call.
-        known = {"toolCallId": known_call.id, "title": known_call.title, "status": known_call.status}
-        output_update = {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **known, **output}
+        fields: dict[str, object] = {
+            "toolCallId": known_call.id,
+            "title": known_call.title,
+            "status": known_call.status,
+        }
+        fields |= {name: acp.member(update, name) for name in ("content", "rawOutput", "_meta")}
+        stated = {name: value for name, value in fields.items() if value is not None}  # in version 2, null clears
+        output = jsonrpc.dump({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **stated})
         with suppress(ValueError, KeyError):
-            sent_update.line = json_splice.with_value(
-                sent_update.line, jsonrpc.dump(output_update).decode(), "params", "update"
-            )
+            sent_update.line = json_splice.with_value(sent_update.line, output.decode(), "params", "update")
             self.tail.add_call_output(sent_update)

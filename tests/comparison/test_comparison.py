@@ -350,6 +350,12 @@ def test_what_the_last_call_gave_is_new() -> None:
     assert (tail(comparison), list_new(comparison)) == ([output], [output])
 
 
+def test_what_a_call_without_a_title_gave_clears_none() -> None:
+    untitled = call("1", kind="tool_call_update")
+    comparison = compare_replay(transcript("> a", untitled, "Done with it."), "> a", untitled | OUTPUT, "Done with it.")
+    assert list_new(comparison) == [untitled | OUTPUT]
+
+
 def test_what_one_of_several_calls_with_one_id_gave_is_not_taken() -> None:
     second = call("1", "look again") | {"content": [{"type": "content", "content": {"type": "text", "text": "b"}}]}
     past = transcript("> a", call("1", "look"), "Done with it.", "> b", second, "And on.")
