@@ -25,7 +25,7 @@ test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --dist worksteal \
 		-n $$(.venv/bin/python -c 'import os; print((os.cpu_count() or 1) * 2)')  # some tests mostly wait
 
-# Tests, the demo and a short torture on Windows' own Python, under Wine; installs them as root: make test-windows [TESTS=tests/run]
+# Tests, the demo and a short torture on Windows' own Python, under Wine; installs them as root: make test-windows [TESTS=tests/relay]
 test-windows: $(VENV) $(TYPESCRIPT)
 	@.venv/bin/python -m scripts.windows $(TESTS)
 

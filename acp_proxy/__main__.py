@@ -24,7 +24,7 @@ def main() -> None:
     words = sys.argv[1:]
     if words[:1] in (["run"], ["chain"]) and words[1:2] not in (["-h"], ["--help"], ["--help-all"]):
         if words[0] == "run":
-            from acp_proxy.run.start import launch
+            from acp_proxy.relay.run_command import launch
 
             launch(words[1:], _find_agent)
         else:
@@ -64,7 +64,7 @@ def _find_agent(command: list[str], source: str) -> list[str]:
     word = command[0]
     if not word.startswith("registry:") and (os.path.dirname(word) or _is_program(word)):
         return command
-    from acp_proxy.run.start import fail, is_terminal, say
+    from acp_proxy.relay.run_command import fail, is_terminal, say
     from acp_proxy.tools.registry.agents import Registry, RegistryError
     from acp_proxy.tools.registry.resolve import resolve
 

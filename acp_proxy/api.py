@@ -16,7 +16,7 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.index_file import ListedSession
-from acp_proxy.store.store_base import resolve_root
+from acp_proxy.store.store_root import resolve_root
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import SpokenMessage, ToolCall

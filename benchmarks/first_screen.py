@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from acp_proxy.cli.open_store import STORE_VARIABLE
-from acp_proxy.run import output
+from acp_proxy.relay import output
 from acp_proxy.sessions.command_store import CommandStore
 from benchmarks import stores
 

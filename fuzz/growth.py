@@ -16,12 +16,12 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.whose_past import choose_past
+from acp_proxy.decisions.capabilities import Settings
+from acp_proxy.decisions.connection import Connection
+from acp_proxy.decisions.events import LinesRead
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.capabilities import Settings
-from acp_proxy.proxy.connection import Connection
-from acp_proxy.proxy.events import LinesRead
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.summary import Summary

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from acp_proxy.run import output
+from acp_proxy.relay import output
 
 COMMAND = "acp-proxy demo"
 COLUMNS, LINES = 120, 40

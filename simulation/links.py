@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.proxy.capabilities import Modes, Settings
-from acp_proxy.proxy.connection import Connection
+from acp_proxy.decisions.capabilities import Modes, Settings
+from acp_proxy.decisions.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import T, WriterJob
-from acp_proxy.run.opened_transcript import ShowOptions
-from acp_proxy.run.past_thread import THREAD_NAME
-from acp_proxy.run.relay import WAITING_THREAD_NAME, Relay
+from acp_proxy.relay.load_thread import THREAD_NAME
+from acp_proxy.relay.opened_transcript import ShowOptions
+from acp_proxy.relay.relay import WAITING_THREAD_NAME, Relay
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript_replay.replayer import TOOL_LIMIT, Mode
 from simulation.agent import Agent, Message, line_of

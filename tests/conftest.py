@@ -19,9 +19,9 @@
   effects; `read_entries` and `read_texts_and_notes` read what it has recorded. `recording/hanging_store.py`: a store
   that stops answering (`hang`), and answers again (`come_back`), as the fixture `hanging`.
 - `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`.
-  `run/relay_conversation.py`: `RelayConversation` is the relay with its recorder, as the fixture `talk`: `editor.say`,
-  `agent.hear`, `open`, `turn`, `ask`, `transcript_items`. The pipes of a `Side` are called after who uses which end:
-  `relay_reads_from`, `test_writes_to`.
+  `relay/relay_conversation.py`: `RelayConversation` is the relay with its recorder, as the fixture `talk`:
+  `editor.say`, `agent.hear`, `open`, `turn`, `ask`, `transcript_items`. The pipes of a `Side` are called after who uses
+  which end: `relay_reads_from`, `test_writes_to`.
 - `store/transcript_lines.py`: the lines of a transcript, as bytes; `store_lines` records a session of them.
   `store/indexed_transcripts.py`: transcripts of one agent with an index, as the fixture `transcripts`.
   `store/concurrent_writers.py`: processes that write to one store at once (`run_together`).
@@ -73,7 +73,7 @@ from tests.tools.sync import servers
 
 if TYPE_CHECKING:
     from tests.recording.hanging_store import HangingStore
-    from tests.run.relay_conversation import RelayConversation
+    from tests.relay.relay_conversation import RelayConversation
 
 forked.is_on = True
 os.environ[VARIABLE] = os.devnull  # not that of the developer
@@ -207,7 +207,7 @@ def hanging(tmp_path: Path) -> "Iterator[HangingStore]":
 @pytest.fixture
 def talk(hanging: "HangingStore") -> "Iterator[RelayConversation]":
     """A relay with its recorder, over a store that may hang."""
-    from tests.run.relay_conversation import RelayConversation  # imported late: few tests need it
+    from tests.relay.relay_conversation import RelayConversation  # imported late: few tests need it
 
     made = RelayConversation(hanging)
     yield made

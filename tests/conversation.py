@@ -6,7 +6,7 @@
     assert step.to_agent == line(prompt(1, "s", "mend it"))
     assert step.kept == [BeginTurn("s"), RecordMessage("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
 
-``CoreConversation`` plays the part of ``acp_proxy/run``. The store's answers come from ``stored``: at once or, for a
+``CoreConversation`` plays the part of ``acp_proxy/relay``. The store's answers come from ``stored``: at once or, for a
 ``slow`` session, when the test calls ``finish_lookup``. The test shows the past with ``send_past`` and
 ``end_past``. Lists and deletes are answered.
 ``_Rules`` checks every step.
@@ -29,12 +29,10 @@ from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
 from acp_proxy.comparison.whose_past import Rule, choose_past
-from acp_proxy.protocol import acp, framing, jsonrpc
-from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.capabilities import Modes, Settings
-from acp_proxy.proxy.connection import Connection
-from acp_proxy.proxy.effects import (
+from acp_proxy.decisions import proxy_messages
+from acp_proxy.decisions.capabilities import Modes, Settings
+from acp_proxy.decisions.connection import Connection
+from acp_proxy.decisions.effects import (
     AddAlias,
     AmendList,
     AmendTitles,
@@ -68,7 +66,7 @@ from acp_proxy.proxy.effects import (
     Warn,
     WriteToStderr,
 )
-from acp_proxy.proxy.events import (
+from acp_proxy.decisions.events import (
     AgentEnded,
     Event,
     LinesRead,
@@ -78,9 +76,11 @@ from acp_proxy.proxy.events import (
     SessionLookedUp,
     UnsettledCompared,
 )
-from acp_proxy.proxy.fast_path import FastPath
-from acp_proxy.proxy.lists import list_lines
-from acp_proxy.run.list_rows import encode_page
+from acp_proxy.decisions.fast_path import FastPath
+from acp_proxy.decisions.lists import amend_list
+from acp_proxy.protocol import acp, framing, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.relay.list_page import encode_page
 from acp_proxy.store.index_file import ListedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
@@ -91,9 +91,9 @@ Said = Mapping[str, Any] | list[Any] | bytes
 RELEASE = "1.2.3"
 _SHOWN: dict[str | None, tuple[bool, ...]] = {
     None: (False,),
-    list_lines.EXCLUDE: (False,),
-    list_lines.ONLY: (True,),
-    list_lines.INCLUDE: (False, True),
+    amend_list.EXCLUDE: (False,),
+    amend_list.ONLY: (True,),
+    amend_list.INCLUDE: (False, True),
 }
 """The archive states that each filter of a list shows."""
 AS_USUAL = Modes()
@@ -617,22 +617,22 @@ class CoreConversation:
             case AmendList(data, archived, asked):
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 here = self.archived - self.changed_by_agent
-                hidden = deleted | (here if archived == list_lines.EXCLUDE else frozenset())
-                changes = list_lines.ListChanges(
+                hidden = deleted | (here if archived == amend_list.EXCLUDE else frozenset())
+                changes = amend_list.ListChanges(
                     hidden,
                     self._title_of(effect.retitled_ids) if effect.is_of_jetbrains_index else None,
                     self.titles_from_prompts if effect.fills_titles else {},
                     here if archived is not None else None,
-                    only_archived=archived == list_lines.ONLY,
+                    only_archived=archived == amend_list.ONLY,
                     is_of_jetbrains_index=effect.is_of_jetbrains_index,
                 )
-                page = list_lines.amend_rows(data, changes, list_member=effect.rows_member)
-                if asked is not None and (cursor := list_lines.find_cursor_if_emptied(data, page)) is not None:
+                page = amend_list.amend_rows(data, changes, list_member=effect.rows_member)
+                if asked is not None and (cursor := amend_list.find_cursor_if_emptied(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]
             case AmendTitles(data, renamed, ours):
                 title_of = self._title_of(renamed)
-                return [Forward(Peer.CLIENT, list_lines.replace_titles(data, lambda id: title_of(ours.get(id, id))))]
+                return [Forward(Peer.CLIENT, amend_list.replace_titles(data, lambda id: title_of(ours.get(id, id))))]
             case StoreAgentsChange(session, title, is_archived):
                 self.titles |= {session: title} if title is not None else {}
                 if is_archived is not None:
@@ -689,7 +689,7 @@ class CoreConversation:
         """The error for a session that does not exist."""
         stored = self.stored.get(session, SimulatedSession(has_transcript=False))
         if stored.deleted or not (agent_has_it or stored.has_transcript):
-            return Forward(Peer.CLIENT, own_messages.encode_not_found(asked, session), is_own=True)
+            return Forward(Peer.CLIENT, proxy_messages.encode_not_found(asked, session), is_own=True)
         return None
 
     def _found(self, id: RequestId, session: str, stored: SimulatedSession | None) -> SessionLookedUp:

@@ -21,11 +21,11 @@ from typing import Any
 
 PROXY = (sys.executable, "-m", "acp_proxy")
 PRELOADED = (
-    "acp_proxy.run.serve",
-    "acp_proxy.run.load_performer",
-    "acp_proxy.run.past_thread",
-    "acp_proxy.run.idle_work",
-    "acp_proxy.run.start_sync_round",
+    "acp_proxy.relay.serve",
+    "acp_proxy.relay.load_performer",
+    "acp_proxy.relay.load_thread",
+    "acp_proxy.relay.idle_work",
+    "acp_proxy.relay.start_sync_round",
     "acp_proxy.cli.app",
     "acp_proxy.tools.browse.command",
     "rich.table",

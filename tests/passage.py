@@ -20,13 +20,13 @@ from types import TracebackType
 from typing import Self
 
 from acp_proxy import __version__
+from acp_proxy.decisions.capabilities import Settings
+from acp_proxy.decisions.connection import Connection
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.capabilities import Settings
-from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.run.opened_transcript import ShowOptions
-from acp_proxy.run.output import STDERR
-from acp_proxy.run.relay import Relay
+from acp_proxy.relay.opened_transcript import ShowOptions
+from acp_proxy.relay.output import STDERR
+from acp_proxy.relay.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript_replay.replayer import TOOL_LIMIT

@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).parent.parent / "acp_proxy"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "shell_quote": set(),
-    "own_command": set(),
-    "installation": {"shell_quote", "own_command"},
+    "proxy_command": set(),
+    "installation": {"shell_quote", "proxy_command"},
     "config": {"errors"},
     "protocol": {"errors"},
     "transcript": {"protocol", "shell_quote", "errors"},
@@ -22,14 +22,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "comparison": {"transcript", "protocol", "errors"},
     "transcript_replay": {"transcript", "protocol", "shell_quote", "errors"},
     "store": {"redaction", "transcript", "protocol", "shell_quote", "errors"},
-    "proxy": {"comparison", "transcript", "protocol", "errors"},
-    "recording": {"proxy", "store", "transcript", "protocol", "errors"},
+    "decisions": {"comparison", "transcript", "protocol", "errors"},
+    "recording": {"decisions", "store", "transcript", "protocol", "errors"},
     "sessions": {"store", "transcript", "protocol", "errors"},
     "views": {"transcript_replay", "sessions", "store", "redaction", "transcript", "protocol", "shell_quote", "errors"},
     "api": {"views", "sessions", "store", "transcript", "protocol", "config", "errors"},
-    "run": {
+    "relay": {
         "recording",
-        "proxy",
+        "decisions",
         "store",
         "transcript_replay",
         "comparison",
@@ -38,9 +38,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "protocol",
         "config",
     }
-    | {"shell_quote", "own_command", "installation", "errors"},
+    | {"shell_quote", "proxy_command", "installation", "errors"},
     "cli": {
-        "run",
+        "relay",
         "views",
         "sessions",
         "store",
@@ -49,16 +49,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "protocol",
         "config",
         "shell_quote",
-        "own_command",
+        "proxy_command",
         "installation",
         "errors",
         "__init__",
     },
-    "tools": {"cli", "api", "run", "recording", "views", "proxy", "sessions", "store", "transcript_replay"}
-    | {"comparison", "redaction", "transcript", "protocol", "config", "shell_quote", "own_command", "installation"}
+    "tools": {"cli", "api", "relay", "recording", "views", "decisions", "sessions", "store", "transcript_replay"}
+    | {"comparison", "redaction", "transcript", "protocol", "config", "shell_quote", "proxy_command", "installation"}
     | {"errors", "__init__"},
     "__init__": {"api", "errors"},
-    "__main__": {"tools", "cli", "run", "errors", "__init__"},
+    "__main__": {"tools", "cli", "relay", "errors", "__init__"},
 }
 """Each package or module, and what it may import. Outside of the core are sessions, views, api, cli and tools."""
 TOOLS_MAY_IMPORT = {
@@ -90,7 +90,7 @@ ONLY_IN = {
     "mcp_types": {"tools.recall"},
     "pydantic": {"tools.recall"},
     "rich": {"cli", "views", "tools"},
-    "sqlite3": {"store", "sessions", "run", "cli", "tools"},
+    "sqlite3": {"store", "sessions", "relay", "cli", "tools"},
     "obstore": {"tools.sync"},
     "nacl": {"tools.sync"},
 }
@@ -99,7 +99,7 @@ WORLD = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shu
 WORLD |= {"subprocess", "tempfile", "threading", "time", "uuid"}
 PURE = {
     "comparison": WORLD,
-    "proxy": WORLD,
+    "decisions": WORLD,
     "redaction": WORLD,
     "transcript_replay": WORLD,
     "protocol": WORLD - {"datetime", "io"},  # BytesIO cuts lines
@@ -128,7 +128,7 @@ def violations(file: PurePath, source: str) -> Iterator[str]:
         return
     for node in nodes(source):
         yield from (f"{file} imports {name}" for name in list_imported(file, node) if not is_allowed(file, name))
-        if package == "proxy" and isinstance(node, COROUTINE):
+        if package == "decisions" and isinstance(node, COROUTINE):
             yield f"{file} waits: proxy decides and returns"
         if (
             package in PURE
@@ -148,7 +148,7 @@ def is_allowed(file: PurePath, name: str) -> bool:
         return is_placed and top not in PURE.get(package, ())
     if package == imports == "tools":
         return part in TOOLS_MAY_IMPORT.get(inner, set()) | {inner}
-    if package in ("comparison", "transcript_replay", "proxy") and imports == "transcript":
+    if package in ("comparison", "transcript_replay", "decisions") and imports == "transcript":
         return part in TRANSCRIPT_FORMAT
     return imports not in MAY_IMPORT or imports in MAY_IMPORT[package] | {package, "__init__"}
 
@@ -213,11 +213,11 @@ def test_an_import_cycle_is_reported_with_its_modules() -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("protocol/jsonrpc.py", "from acp_proxy.proxy import open_requests"),
-        ("protocol/jsonrpc.py", "from ..proxy.open_requests import Ledger"),
-        ("proxy/open_requests.py", "import acp_proxy.store.proxy_store"),
-        ("proxy/open_requests.py", "from acp_proxy import transcript_replay"),
-        ("proxy/connection.py", "from acp_proxy.transcript.reader import TranscriptReader"),
+        ("protocol/jsonrpc.py", "from acp_proxy.decisions import open_requests"),
+        ("protocol/jsonrpc.py", "from ..decisions.open_requests import OpenRequests"),
+        ("decisions/open_requests.py", "import acp_proxy.store.proxy_store"),
+        ("decisions/open_requests.py", "from acp_proxy import transcript_replay"),
+        ("decisions/connection.py", "from acp_proxy.transcript.reader import TranscriptReader"),
         ("transcript_replay/entry_updates.py", "from .. import store"),
         ("store/proxy_store.py", "from acp_proxy.transcript_replay import entry_updates"),
         ("store/proxy_store.py", "from acp_proxy.sessions import soft_deleted"),
@@ -226,19 +226,19 @@ def test_an_import_cycle_is_reported_with_its_modules() -> None:
         ("config/options.py", "import acp_proxy.protocol.acp"),
         ("tools/demo/agent.py", "from acp_proxy.tools.search.search import Hit"),
         ("tools/search/command.py", "from acp_proxy.tools.export.command import export"),
-        ("run/relay.py", "from acp_proxy.cli.app import app"),
-        ("run/start.py", "def launch():\n    from acp_proxy.tools.chain import chain"),
+        ("relay/relay.py", "from acp_proxy.cli.app import app"),
+        ("relay/run_command.py", "def launch():\n    from acp_proxy.tools.chain import chain"),
         ("cli/app.py", "from acp_proxy.__main__ import main"),
         ("cli/app.py", "from acp_proxy.tools.demo import agent"),
-        ("proxy/open_requests.py", "def later():\n    import anyio.abc"),
-        ("run/relay.py", "import anyio"),
-        ("run/relay.py", "import typer"),
+        ("decisions/open_requests.py", "def later():\n    import anyio.abc"),
+        ("relay/relay.py", "import anyio"),
+        ("relay/relay.py", "import typer"),
         ("tools/demo/agent.py", "import mcp"),
-        ("proxy/open_requests.py", "from time import monotonic"),
+        ("decisions/open_requests.py", "from time import monotonic"),
         ("transcript_replay/entry_updates.py", "import os.path"),
         ("protocol/acp.py", "import sqlite3"),
         ("transcript_replay/entry_updates.py", "open('x')"),
-        ("proxy/connection.py", "async def decide(): ..."),
+        ("decisions/connection.py", "async def decide(): ..."),
         ("helpers.py", ""),
     ],
 )
@@ -252,15 +252,18 @@ def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -
     [
         ("transcript/file_format.py", "from datetime import datetime\nfrom ..errors import ProxyError"),
         (
-            "proxy/connection.py",
+            "decisions/connection.py",
             "from acp_proxy.transcript import file_format\nfrom acp_proxy.comparison import comparison",
         ),
-        ("run/relay.py", "import os, psutil\nfrom acp_proxy import __version__\nfrom acp_proxy.proxy import events"),
+        (
+            "relay/relay.py",
+            "import os, psutil\nfrom acp_proxy import __version__\nfrom acp_proxy.decisions import events",
+        ),
         ("__main__.py", "def main():\n    from acp_proxy.cli.app import app"),
         ("cli/open_store.py", "import typer\nfrom acp_proxy.sessions.command_store import Archive"),
         ("tools/doctor/report.py", "from acp_proxy.tools.editors import configured\nfrom . import probe"),
         ("tools/recall/server.py", "import mcp"),
-        ("run/start.py", "from acp_proxy.store import proxy_store"),
+        ("relay/run_command.py", "from acp_proxy.store import proxy_store"),
     ],
 )
 def test_allowed_imports_pass(file: str, source: str) -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
-from acp_proxy.proxy import aliases, open_requests, terminal_notes, tracked_sessions, unnamed_agent
-from acp_proxy.proxy.handover import handovers
-from acp_proxy.proxy.load import load_limits, load_registry, waiting_messages
+from acp_proxy.decisions import aliases, open_requests, terminal_notes, tracked_sessions, unnamed_agent
+from acp_proxy.decisions.handover import handovers
+from acp_proxy.decisions.load import load_limits, load_registry, waiting_messages
 from acp_proxy.recording import recorder, transcript_files, writer_jobs
-from acp_proxy.run import agent_process, output, pump, serve, worker
+from acp_proxy.relay import agent_process, output, pump, serve, worker
 from acp_proxy.store import proxy_store
 from acp_proxy.transcript import summary, turn_order
 from acp_proxy.transcript_replay import replayer

@@ -78,7 +78,7 @@ def test_the_agent_is_started_before_slow_modules_are_loaded(tmp_path: Path) -> 
     )
     assert result.returncode == 17, result.stderr
     modules = set(notes.read_text().split())
-    assert "acp_proxy.run.start" in modules
+    assert "acp_proxy.relay.run_command" in modules
     assert not SLOW & modules
 
 

@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 import pytest
 
+from acp_proxy.decisions.capabilities import Modes, Offer, choose_served_here
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import KINDS, ReplayForm, UpdateKind
 from acp_proxy.protocol.versions import V2
-from acp_proxy.proxy.capabilities import Modes, Offer, choose_served_here
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.run import pump
+from acp_proxy.relay import pump
 from tests.passage import PACKET, Passage, Passed, is_for_the_client, lines, value_of
 from tests.strategies import chunked, messages, spelled, values
 

@@ -26,7 +26,8 @@ from typing import Any, NoReturn
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.recording import transcript_files
-from acp_proxy.run import start, worker
+from acp_proxy.relay import worker
+from acp_proxy.relay.run_command import launch
 from acp_proxy.store import index_file, store_index
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.transcript.file_format import RECORDED, NoteType
@@ -178,7 +179,7 @@ class ForkedConversation:
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
             os.chdir(place)
             os.execvp = lambda *_: _play(prefix, self._log)  # in the fork that is the agent
-            start.launch(["--store", str(self.store), "--", "agent"])
+            launch(["--store", str(self.store), "--", "agent"])
         finally:
             os._exit(70)
 

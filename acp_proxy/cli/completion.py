@@ -42,7 +42,7 @@ def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str,
 
 def _choose_root(path: str) -> Path:
     """The store's directory: ``path``, else that of the configuration file, else the default."""
-    from acp_proxy.store.store_base import resolve_root
+    from acp_proxy.store.store_root import resolve_root
 
     path = path or config_file.read_user_file()[0].get("store", "")
     return resolve_root(path)

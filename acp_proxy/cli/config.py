@@ -20,7 +20,7 @@ from acp_proxy.cli.shared_options import JsonOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.store_base import resolve_root
+from acp_proxy.store.store_root import resolve_root
 from acp_proxy.views import sanitize
 
 _DEFAULT, _ENVIRONMENT, _FILE = "default", "environment", "file"

@@ -10,7 +10,7 @@ from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, UsageError
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.store_base import resolve_root
+from acp_proxy.store.store_root import resolve_root
 from acp_proxy.transcript.file_access import PRIVATE_UMASK
 
 STORE_VARIABLE = "ACP_PROXY_STORE"

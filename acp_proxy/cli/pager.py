@@ -62,7 +62,7 @@ def find_screen() -> Screen:
 
 def is_attended() -> bool:
     """Whether a user can type: stdin is a terminal."""
-    from acp_proxy.run.start import is_terminal
+    from acp_proxy.relay.run_command import is_terminal
 
     return sys.stdin.isatty() and is_terminal(sys.stdin.fileno())
 

@@ -109,7 +109,7 @@ PANELS = {
 
 
 def run(agent: list[str], **given: Any) -> None:
-    from acp_proxy.run.start import launch
+    from acp_proxy.relay.run_command import launch
 
     launch([*list_words(given), "--", *agent])
 

@@ -1,5 +1,5 @@
 """Compares what an agent sends about a session with its transcript, update by update, and finds what is known, new or
-missing. ``run/compare_with_transcript.py`` reads both and feeds them in; ``choose_past`` decides what follows.
+missing. ``relay/compare_with_transcript.py`` reads both and feeds them in; ``choose_past`` decides what follows.
 
 The input is every conversation update that the agent sends between a request to open the session and the next prompt,
 in order, before and after its answer. The agent's words are known if the transcript contains their letters after the

@@ -2,7 +2,7 @@
 the one that holds if none was found before, from what ``comparison`` has found. docs/transparency.md has the rules for
 users, under "Whose replay you see".
 
-- A rule is found in ``proxy/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
+- A rule is found in ``decisions/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
 - ``Rule.decide`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result; its docstring says in which order rules override each other. A plan's rule is

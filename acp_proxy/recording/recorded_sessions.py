@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from acp_proxy.decisions.effects import BeginTranscript
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
-from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
 from acp_proxy.recording.session_file_state import SessionFileState
 from acp_proxy.recording.transcript_files import TranscriptFiles

@@ -18,9 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar, assert_never
 
-from acp_proxy.errors import errno_name
-from acp_proxy.protocol import jsonrpc, timestamps
-from acp_proxy.proxy.effects import (
+from acp_proxy.decisions.effects import (
     BeginTranscript,
     BeginTurn,
     EndTurn,
@@ -34,6 +32,8 @@ from acp_proxy.proxy.effects import (
     SetProtocolVersion,
     TranscriptEffect,
 )
+from acp_proxy.errors import errno_name
+from acp_proxy.protocol import jsonrpc, timestamps
 from acp_proxy.recording.recorded_sessions import RecordedSessions
 from acp_proxy.recording.session_file_state import SessionFileState
 from acp_proxy.recording.transcript_files import TranscriptFiles

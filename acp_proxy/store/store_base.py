@@ -30,33 +30,6 @@ if TYPE_CHECKING:
     from acp_proxy.store.index_file import ListedSession
     from acp_proxy.store.store_index import ShowProgress, StoreIndex
 
-_DATA_FOLDERS = {"linux": ".local/share", "darwin": "Library/Application Support"}
-
-
-def find_default_root() -> Path:
-    """The default store directory: in the user's data directory, as the operating system defines it."""
-    home = os.environ.get("HOME", "")
-    if (
-        sys.platform in _DATA_FOLDERS
-        and home.startswith("/")
-        and not {"XDG_DATA_HOME", "ANDROID_DATA"} & os.environ.keys()
-    ):
-        return Path(home, _DATA_FOLDERS[sys.platform], "acp-proxy")
-    import platformdirs  # finds the same, which a test compares, but its import takes 20 ms of CPU: a third of a start
-
-    return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
-
-
-def resolve_root(path: str) -> Path:
-    """The store's directory: ``path``, else the default. Raises StoreRefused if the home directory is not known: that
-    of ``~name``, or without HOME, for a user id that the system has no name for, as in some containers."""
-    try:
-        return Path(path).expanduser() if path else find_default_root()
-    except RuntimeError as problem:
-        if (user := path.replace(os.sep, "/").split("/")[0]) not in ("", "~"):
-            raise StoreRefused(f"{user} is no user here. Name another directory with --store.") from problem
-        raise StoreRefused("Your home directory is not known. Set HOME, or name a directory with --store.") from problem
-
 
 class StoreBase:
     """A store's directory, opened; base class of ``ProxyStore``, ``CommandStore`` and ``SyncStore``."""

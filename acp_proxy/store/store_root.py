@@ -1,16 +1,43 @@
-"""The store's own directory: created if it is missing, and refused if it cannot be used or written to.
+"""The store's own directory: where it is, created if it is missing, and refused if it cannot be used or written to.
 
 A refusal raises or is a ``StoreRefused``, whose text names the command that fixes it.
 """
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
 from acp_proxy.transcript import file_access
 
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
+_DATA_FOLDERS = {"linux": ".local/share", "darwin": "Library/Application Support"}
+
+
+def find_default_root() -> Path:
+    """The default store directory: in the user's data directory, as the operating system defines it."""
+    home = os.environ.get("HOME", "")
+    if (
+        sys.platform in _DATA_FOLDERS
+        and home.startswith("/")
+        and not {"XDG_DATA_HOME", "ANDROID_DATA"} & os.environ.keys()
+    ):
+        return Path(home, _DATA_FOLDERS[sys.platform], "acp-proxy")
+    import platformdirs  # finds the same, which a test compares, but its import takes 20 ms of CPU: a third of a start
+
+    return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
+
+
+def resolve_root(path: str) -> Path:
+    """The store's directory: ``path``, else the default. Raises StoreRefused if the home directory is not known: that
+    of ``~name``, or without HOME, for a user id that the system has no name for, as in some containers."""
+    try:
+        return Path(path).expanduser() if path else find_default_root()
+    except RuntimeError as problem:
+        if (user := path.replace(os.sep, "/").split("/")[0]) not in ("", "~"):
+            raise StoreRefused(f"{user} is no user here. Name another directory with --store.") from problem
+        raise StoreRefused("Your home directory is not known. Set HOME, or name a directory with --store.") from problem
 
 
 def prepare(root: Path) -> None:

@@ -44,7 +44,7 @@ class V2Replayer:
         self._unechoed_prompts: list[_UnechoedPrompt] = []
         self._replayed_user_messages: set[tuple[str, str | None]] = set()
         """The run and the id of each user message that was replayed."""
-        self._own_messages: set[tuple[str, str | None]] = set()
+        self._proxy_messages: set[tuple[str, str | None]] = set()
         """The run and the id of each user message that acp-proxy wrote for the replay."""
         self._asked_fields: NewestValues[str, Members] = NewestValues(PERMISSION_BYTES)
         """By call: what permission requests stated about it since its last update. Bounded, since some calls never come
@@ -114,7 +114,7 @@ class V2Replayer:
 
     def _add_user_message(self, update: Update) -> list[bytes]:
         key = update.run, acp.text(update.parsed, "messageId")
-        if key in self._own_messages:
+        if key in self._proxy_messages:
             return []  # the repetition came after the agent's first words: the client has it already
         self._replayed_user_messages.add(key)
         self._unechoed_prompts = [prompt for prompt in self._unechoed_prompts if (prompt.run, prompt.message_id) != key]
@@ -179,7 +179,7 @@ class V2Replayer:
             id = prompt.message_id if prompt.message_id is not None else prompt.own_id
             members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
             lines.append(raw_members.encode_line(self._session_id, update_kinds.USER_MESSAGE, members))
-            self._own_messages.add((prompt.run, id))
+            self._proxy_messages.add((prompt.run, id))
         self._unechoed_prompts = [prompt for prompt in self._unechoed_prompts if prompt not in prompts]
         return lines
 

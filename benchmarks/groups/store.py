@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordUnparsedUpdates
+from acp_proxy.decisions.effects import BeginTranscript, IdentifyAgent, RecordUnparsedUpdates
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store import delete
 from acp_proxy.store.compress import CompressionOptions

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.decisions.capabilities import Mode, Modes
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Opaque, Peer, Request, Response
-from acp_proxy.proxy.capabilities import Mode, Modes
 from fuzz.choices import SESSIONS, Choices
 from tests.conversation import CoreConversation, SimulatedSession, chunk, raw
 

@@ -12,7 +12,7 @@ from tests.benchmarks.test_programs import needs_compiler
 def test_a_conversation_and_a_load_need_nothing_beyond_the_core(effort: Effort, tmp_path: Path) -> None:
     loaded = find_loaded(sys.executable, effort.built.agent, tmp_path / "store")
 
-    assert loaded["acp_proxy.run.relay"] > 100
+    assert loaded["acp_proxy.relay.relay"] > 100
     assert loaded["acp_proxy.transcript_replay.replayer"] > 100
     assert find_foreign(loaded) == []
 
@@ -20,7 +20,7 @@ def test_a_conversation_and_a_load_need_nothing_beyond_the_core(effort: Effort, 
 def test_commands_views_and_tools_are_not_of_the_core() -> None:
     names = (
         "acp_proxy",
-        "acp_proxy.run.pump",
+        "acp_proxy.relay.pump",
         "acp_proxy.errors",
         "acp_proxy.cli.app",
         "acp_proxy.tools.sync",

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from acp_proxy.run import output
+from acp_proxy.relay import output
 from tests import forked
 from tests.posix import fcntl, pty, termios
 

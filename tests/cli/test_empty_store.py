@@ -6,7 +6,7 @@ import pytest
 from typer.testing import Result
 
 from acp_proxy.cli.app import SessionsGroup
-from acp_proxy.store.store_base import find_default_root
+from acp_proxy.store.store_root import find_default_root
 from tests.cli.commands import invoke
 from tests.stored import WholeStore, store_session
 
@@ -152,7 +152,7 @@ def test_a_place_in_a_variable_counts_as_given(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_broken_link_is_not_a_missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.store.store_base.find_default_root", lambda: tmp_path / "link")
+    monkeypatch.setattr("acp_proxy.store.store_root.find_default_root", lambda: tmp_path / "link")
     (tmp_path / "link").symlink_to(tmp_path / "away")
     result = run("list")
     assert (result.exit_code, result.stdout) == (1, "")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.run import output
+from acp_proxy.relay import output
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import get_json, get_stdout, run

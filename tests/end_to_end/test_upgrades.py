@@ -104,7 +104,7 @@ def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: P
 
 
 def test_a_proxy_upgraded_during_its_start_says_what_to_do_and_ends_its_agent(copy: Copy) -> None:
-    with copy.editor(lacks=("acp_proxy.run.process_tree",)) as editor:
+    with copy.editor(lacks=("acp_proxy.relay.process_tree",)) as editor:
         assert editor.wait() == 1
         assert (
             editor.read_stderr()
@@ -125,7 +125,7 @@ def test_a_list_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, co
         assert editor.end() == 0
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcript.compressed", "acp_proxy.run.past_thread"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcript.compressed", "acp_proxy.relay.load_thread"])
 def test_a_load_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     store_compressed_session(proxied, "compressed")
     with copy.editor(lacks=(lacks,)) as editor:

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Dialog, Page, Request, Response, expect
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.run import output
+from acp_proxy.relay import output
 from acp_proxy.tools.web.access import COOKIE
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, UNFOLD, find_violations
 from tests.end_to_end.served_pages import COMMAND, ServedPages, serve

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.proxy.effects import TranscriptEffect
+from acp_proxy.decisions.effects import TranscriptEffect
 from acp_proxy.recording import writer_jobs
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.proxy_store import ProxyStore

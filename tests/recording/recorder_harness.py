@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.decisions.effects import BeginTranscript, BeginTurn, IdentifyAgent, RecordMessage, TranscriptEffect
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, IdentifyAgent, RecordMessage, TranscriptEffect
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.posix import resource

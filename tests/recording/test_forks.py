@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordNote
+from acp_proxy.decisions.effects import BeginTranscript, IdentifyAgent, RecordNote
 from acp_proxy.recording import writer_jobs
 from acp_proxy.store import fork
 from acp_proxy.store.proxy_store import ProxyStore
@@ -20,7 +20,7 @@ from tests.recording.recorder_harness import (
     make_prompt_effects,
     set_clock,
 )
-from tests.run.relay_conversation import RelayConversation, chunk, is_complete
+from tests.relay.relay_conversation import RelayConversation, chunk, is_complete
 from tests.stored import WholeStore
 from tests.waiting import SECONDS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordGap, RecordUnparsedUpdates
+from acp_proxy.decisions.effects import BeginTranscript, BeginTurn, EndTurn, RecordGap, RecordUnparsedUpdates
 from acp_proxy.recording import recorder, writer_jobs
 from acp_proxy.recording.recorder import WAITING_BYTES
 from acp_proxy.recording.writer_jobs import Heartbeat, Stalled
@@ -17,7 +17,7 @@ from acp_proxy.transcript.reader import TranscriptReader
 from tests.open_files import list_open_below
 from tests.recording.hanging_store import HangingStore, come_back, hang
 from tests.recording.recorder_harness import RecorderHarness, chunk_to_record, make_prompt_effects
-from tests.run.relay_conversation import RelayConversation, chunk, is_complete
+from tests.relay.relay_conversation import RelayConversation, chunk, is_complete
 from tests.waiting import SECONDS, wait_until
 
 
@@ -260,7 +260,7 @@ class SlowToDelete(ProxyStore):
 def test_a_delete_that_hangs_is_answered_once_and_the_conversation_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, answered: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", seconds)
+    monkeypatch.setattr("acp_proxy.relay.worker.ANSWER_SECONDS", seconds)
     store = SlowToDelete(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
@@ -300,7 +300,7 @@ class SlowToFsync(ProxyStore):
 def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("acp_proxy.relay.worker.ANSWER_SECONDS", 0.05)
     store = SlowToFsync(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
@@ -310,7 +310,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
         "code": -32603,
         "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
     }
-    monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", 1.0)  # within which every machine removes the file
+    monkeypatch.setattr("acp_proxy.relay.worker.ANSWER_SECONDS", 1.0)  # within which every machine removes the file
     assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
     assert not list(store.root.glob("transcripts/*/s-*"))
     store.back.set()
@@ -359,7 +359,7 @@ def test_a_load_from_a_hanging_store_is_refused_and_the_conversation_continues(
 def test_beyond_the_waiting_lists_the_next_list_gets_an_error_and_a_delete_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.worker.QUESTION_LIMIT", 1)
+    monkeypatch.setattr("acp_proxy.relay.worker.QUESTION_LIMIT", 1)
     store = SlowToFsync(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()

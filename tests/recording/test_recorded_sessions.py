@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.protocol import timestamps
-from acp_proxy.proxy.effects import (
+from acp_proxy.decisions.effects import (
     BeginTranscript,
     BeginTurn,
     EndTurn,
@@ -23,6 +22,7 @@ from acp_proxy.proxy.effects import (
     RecordUnparsedUpdates,
     SaveAndIndex,
 )
+from acp_proxy.protocol import timestamps
 from acp_proxy.recording.recorder import TimedEffect
 from acp_proxy.sessions import soft_deleted
 from acp_proxy.sessions.command_store import CommandStore

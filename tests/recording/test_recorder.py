@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import (
+from acp_proxy.decisions.effects import (
     BeginTranscript,
     EndTurn,
     IdentifyAgent,
@@ -18,6 +17,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     RecordUnparsedUpdates,
 )
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.transcript_files import TranscriptFiles
 from acp_proxy.sessions.command_store import CommandStore

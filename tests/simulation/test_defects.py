@@ -21,12 +21,12 @@ from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import TranscriptText, UserMessage
 from acp_proxy.comparison.updates_in_turn import SortedLine, UpdatesInTurn
+from acp_proxy.decisions.handover import handover_lines
+from acp_proxy.decisions.lists import amend_list
+from acp_proxy.decisions.load.compared_replay import ComparedReplay
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.proxy.handover import handover_lines
-from acp_proxy.proxy.lists import list_lines
-from acp_proxy.proxy.load.compared_replay import ComparedReplay
-from acp_proxy.run import past_thread
-from acp_proxy.run.past_thread import PastThread
+from acp_proxy.relay import load_thread
+from acp_proxy.relay.load_thread import LoadThread
 from acp_proxy.transcript import file_format, salvage
 from acp_proxy.transcript_replay.handover_record import Attachments
 from acp_proxy.transcript_replay.terminal_output import ReplayedTerminals
@@ -71,7 +71,7 @@ def _believe_notes_anywhere(patch: Patch) -> None:
 
 
 def _copy_the_whole_parent(patch: Patch) -> None:
-    patch.setattr("acp_proxy.proxy.session_tracker.parse_fork_point", lambda params: None)
+    patch.setattr("acp_proxy.decisions.session_tracker.parse_fork_point", lambda params: None)
     patch.setattr(whose_past, "_was_forked_before", lambda past, lost: False)
 
 
@@ -79,7 +79,7 @@ def _ignore_rewinds(patch: Patch) -> None:
     def read_everything(reader: Any, lines: Any = None) -> Any:
         return reader.read_alike() if lines is None else lines
 
-    patch.setattr("acp_proxy.run.past_thread.drop_rewound", read_everything)
+    patch.setattr("acp_proxy.relay.load_thread.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.drop_rewound.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
     patch.setattr("acp_proxy.transcript.rewinds.update_kinds.HISTORY_TRUNCATED", "")
@@ -131,7 +131,7 @@ def _let_a_turn_made_elsewhere_explain_any_gap(patch: Patch) -> None:
 
 
 def _list_the_sessions_of_handovers(patch: Patch) -> None:
-    patch.setattr(list_lines, "amend_rows", lambda raw, *_, **__: raw)
+    patch.setattr(amend_list, "amend_rows", lambda raw, *_, **__: raw)
 
 
 def _forget_steering(patch: Patch) -> None:
@@ -157,7 +157,7 @@ def _take_any_note_for_the_output(patch: Patch) -> None:
 
 
 def _pass_titles_of_handover_records(patch: Patch) -> None:
-    for module in (list_lines, handover_lines):
+    for module in (amend_list, handover_lines):
         patch.setattr(module, "is_of_handover_record", lambda title: False)
 
 
@@ -185,8 +185,8 @@ def _compare_nothing_from_outside_turns(patch: Patch) -> None:
 
 
 def _replay_version_2_as_it_is(patch: Patch) -> None:
-    patch.setattr("acp_proxy.run.past_thread.read_as_v1", lambda lines: lines)
-    patch.setattr("acp_proxy.run.compare_with_transcript.read_as_v1", lambda lines: lines)
+    patch.setattr("acp_proxy.relay.load_thread.read_as_v1", lambda lines: lines)
+    patch.setattr("acp_proxy.relay.compare_with_transcript.read_as_v1", lambda lines: lines)
 
 
 def _hand_over_without_a_handover_record(patch: Patch) -> None:
@@ -565,7 +565,7 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
         self._heard.appendleft(message)
         return following
 
-    monkeypatch.setattr(past_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
+    monkeypatch.setattr(load_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
     monkeypatch.setattr(links.Proxied, "receive", sends_a_message_after_its_answer)
     plan = read_file(KEPT / "prompt-while-a-turn-made-elsewhere-is-replayed.json")
     load = {key: value for key, value in plan.steps[2].items() if key not in ("then", "come")}
@@ -574,16 +574,16 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
 
 
 def _show_a_message_after_the_next(patch: Patch, words: bytes) -> None:
-    send = PastThread._send_unsent_locked
+    send = LoadThread._send_unsent_locked
 
-    def swaps(self: PastThread) -> None:
+    def swaps(self: LoadThread) -> None:
         lines = self._unsent
         for at in [number for number, line in enumerate(lines[:-1]) if words in line]:
             lines[at], lines[at + 1] = lines[at + 1], lines[at]
         send(self)
 
-    patch.setattr(past_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
-    patch.setattr(PastThread, "_send_unsent_locked", swaps)
+    patch.setattr(load_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
+    patch.setattr(LoadThread, "_send_unsent_locked", swaps)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_an_agent_of_another_name_does_not_join_the_folder_of_a_launcher(
     assert store.choose_agent(None, None, command, may_run_others=True) == file_name(command)
 
 
-def test_an_agent_that_starts_to_send_a_name_keeps_the_folder_of_its_own_command(
+def test_an_agent_that_starts_to_send_a_name_keeps_the_folder_of_its_proxy_command(
     store: ProxyStore,
 ) -> None:
     before = store_session_of(store, None, "acme")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from acp_proxy.store import same_directory
-from acp_proxy.store.store_base import find_default_root
+from acp_proxy.store.store_root import find_default_root
 from tests.stored import WholeStore, chunk, list_ids, store_session
 from tests.strategies import texts
 from tests.waiting import wait_until

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from acp_proxy.errors import StoreRefused
-from acp_proxy.store import store_base, store_root
+from acp_proxy.store import store_root
 
 
 def mode(path: Path) -> int:
@@ -143,7 +143,7 @@ def test_threads_can_prepare_one_directory_at_once(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="any name may be a user's there")
 def test_a_directory_of_an_unknown_user_is_refused() -> None:
     with pytest.raises(StoreRefused, match="~nosuchuser is no user here"):
-        store_base.resolve_root("~nosuchuser/store")
+        store_root.resolve_root("~nosuchuser/store")
 
 
 @pytest.mark.parametrize("path", ["", "~/store"])
@@ -152,6 +152,6 @@ def test_an_unknown_home_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPa
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", find_nobody)
-    monkeypatch.setattr(store_base, "find_default_root", find_nobody)
+    monkeypatch.setattr(store_root, "find_default_root", find_nobody)
     with pytest.raises(StoreRefused, match="Set HOME"):
-        store_base.resolve_root(path)
+        store_root.resolve_root(path)

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import (
+from acp_proxy.decisions.effects import (
     BeginTranscript,
     IdentifyAgent,
     RecordMessage,
@@ -22,6 +20,8 @@ from acp_proxy.proxy.effects import (
     RecordUnparsedUpdates,
     TranscriptEffect,
 )
+from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_file

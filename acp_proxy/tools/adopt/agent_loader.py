@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Self
 
 from acp_proxy import __version__
+from acp_proxy.decisions.capabilities import CLOSE, LIST, LOAD, Offer, read_offer
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Response
-from acp_proxy.proxy.capabilities import CLOSE, LIST, LOAD, Offer, read_offer
 from acp_proxy.tools.adopt.plan import OfferedSession, read_page
 from acp_proxy.tools.doctor.agent_report import (
     AUTHENTICATION_REQUIRED,

@@ -7,9 +7,9 @@ which the agent's list says that the session was last active: when each was said
 from collections.abc import Mapping, Sequence
 
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
+from acp_proxy.decisions.effects import BeginTranscript, RecordMessage, RecordNote
+from acp_proxy.decisions.session_tracker import SessionTracker
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
-from acp_proxy.proxy.effects import BeginTranscript, RecordMessage, RecordNote
-from acp_proxy.proxy.session_tracker import SessionTracker
 from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType

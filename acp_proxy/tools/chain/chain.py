@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.run import output, serve, signals
-from acp_proxy.run.output import Output
-from acp_proxy.run.pump import READ_SIZE
+from acp_proxy.relay import output, serve, signals
+from acp_proxy.relay.output import Output
+from acp_proxy.relay.pump import READ_SIZE
 from acp_proxy.tools.chain.messages import Envelopes
 
 # --- The one pair of streams to a conductor, as four pipes: the client's side and the agent's side, each both ways.

@@ -7,9 +7,9 @@ requests of a conductor have different ids, whichever side they come from. Param
 Source: the ``Proxy…`` types of the protocol's schema, a draft.
 """
 
+from acp_proxy.decisions.open_requests import OpenRequests
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
-from acp_proxy.proxy.open_requests import OpenRequests
 
 PROXY_INITIALIZE = "proxy/initialize"
 SUCCESSOR = "proxy/successor"

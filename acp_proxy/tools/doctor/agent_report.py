@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from acp_proxy import shell_quote
+from acp_proxy.decisions.capabilities import AGENT, LOAD, Modes, Offer, explain_unknown_version, read_offer
+from acp_proxy.decisions.handover import handover_lines
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.protocol.versions import Dialect
-from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, explain_unknown_version, read_offer
-from acp_proxy.proxy.handover import handover_lines
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.tools.doctor import replay_check

@@ -3,8 +3,8 @@
 import os
 
 from acp_proxy import shell_quote
+from acp_proxy.decisions.capabilities import read_offer
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.proxy.capabilities import read_offer
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe

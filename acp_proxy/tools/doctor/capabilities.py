@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from acp_proxy.protocol import acp
-from acp_proxy.proxy import capabilities
-from acp_proxy.proxy.capabilities import (
+from acp_proxy.decisions import capabilities
+from acp_proxy.decisions.capabilities import (
     AGENT,
     ALWAYS,
     ARCHIVE,
@@ -20,6 +19,7 @@ from acp_proxy.proxy.capabilities import (
     Modes,
     Offer,
 )
+from acp_proxy.protocol import acp
 
 BY_PROXY, BY_AGENT, BY_NOBODY = "acp-proxy", "agent", "nobody"
 _ORDER = (LIST, LOAD, RESUME, DELETE)

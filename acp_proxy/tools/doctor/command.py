@@ -45,7 +45,7 @@ def doctor(
 
     Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.store.store_base import resolve_root
+    from acp_proxy.store.store_root import resolve_root
     from acp_proxy.tools.doctor import formatting
     from acp_proxy.tools.doctor.report import diagnose, split_run_command  # imported late: no other command needs these
     from acp_proxy.tools.editors.config_dirs import find_machine

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from acp_proxy.run.agent_process import NOT_EXECUTABLE, NOT_FOUND
+from acp_proxy.relay.agent_process import NOT_EXECUTABLE, NOT_FOUND
 
 ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp or acp."
 

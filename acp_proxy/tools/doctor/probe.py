@@ -30,7 +30,7 @@ from acp_proxy.protocol.jsonrpc import (
     make_printable,
     read_message,
 )
-from acp_proxy.run import agent_process, process_tree
+from acp_proxy.relay import agent_process, process_tree
 
 if TYPE_CHECKING:
     import psutil
@@ -78,7 +78,7 @@ class Probe:
         program: str | None = None
         arguments: str | list[str] = command
         if sys.platform == "win32":
-            from acp_proxy.run.windows_agent import find_program
+            from acp_proxy.relay.windows_agent import find_program
 
             program, arguments = find_program(command)
         self._process = subprocess.Popen(

@@ -15,7 +15,7 @@ from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.whose_past import Rule, choose_past, list_reasons
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
-from acp_proxy.run.compare_with_transcript import compare_with_transcript
+from acp_proxy.relay.compare_with_transcript import compare_with_transcript
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.index_file import ListedSession

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from acp_proxy.config import config_file, options
+from acp_proxy.decisions.capabilities import read_modes
 from acp_proxy.errors import StoreRefused, UsageError
-from acp_proxy.proxy.capabilities import read_modes
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.doctor import agent_report, store_report
 from acp_proxy.tools.doctor.advice import Advice, join_alike

@@ -26,7 +26,7 @@ def report_written(machine: Machine, written: Sequence[FileChange], tried_agents
     """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing of what was
     written is wrong, apart from the agents, of which the user has read."""
     from acp_proxy.cli.open_store import find_root, make_new_files_private, read_umask
-    from acp_proxy.store.store_base import resolve_root
+    from acp_proxy.store.store_root import resolve_root
     from acp_proxy.tools.doctor.report import diagnose
 
     texts_to_do = [

@@ -69,7 +69,7 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     Returns False if one does not answer. ``tried_agents``: gets the results.
     """
     from acp_proxy.cli.open_store import find_root, make_new_files_private, read_umask
-    from acp_proxy.store.store_base import resolve_root
+    from acp_proxy.store.store_root import resolve_root
     from acp_proxy.tools.doctor.report import diagnose_agent
 
     print_on_stderr(

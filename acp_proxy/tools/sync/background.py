@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.run.start_sync_round import FOLDER, LOCK, WAITING, write_trouble
+from acp_proxy.relay.start_sync_round import FOLDER, LOCK, WAITING, write_trouble
 from acp_proxy.transcript.file_access import PRIVATE_UMASK, lock, open_private
 
 _ROUND_SECONDS = 60.0

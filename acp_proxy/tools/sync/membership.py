@@ -15,7 +15,7 @@ from msgspec import structs
 
 from acp_proxy.cli import config_values
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.run.start_sync_round import FOLDER, LOCK, NEW_TROUBLE, REPORTED_TROUBLE, SETTINGS, write_trouble
+from acp_proxy.relay.start_sync_round import FOLDER, LOCK, NEW_TROUBLE, REPORTED_TROUBLE, SETTINGS, write_trouble
 from acp_proxy.tools.sync import records
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import Logs, Unavailable

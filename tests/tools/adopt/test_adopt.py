@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.proxy.capabilities import Offer
+from acp_proxy.decisions.capabilities import Offer
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.tools.adopt.adopt import Adoption, Result
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, AgentStart, CannotAdopt

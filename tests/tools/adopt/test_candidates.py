@@ -89,7 +89,7 @@ def test_the_same_store_is_no_other_store() -> None:
     assert (len(asked), texts) == (1, [])
 
 
-def test_an_agent_that_is_given_by_its_id_is_asked_by_its_own_command() -> None:
+def test_an_agent_that_is_given_by_its_id_is_asked_by_its_proxy_command() -> None:
     [asked], texts = list_candidates(zed("Kimi", *RUN, "registry:kimi", "--debug", KEY="mine"), ours={"PATH": "/bin"})
     assert asked.command == ("uvx", "kimi-cli", "--debug")
     assert dict(asked.environment or ()) == {"PATH": "/bin", "MODE": "acp", "KEY": "mine"}

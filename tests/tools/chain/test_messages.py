@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.chain.messages import Envelopes, SidedLine
 from tests.conversation import cancel, chunk, error, line, notification, permission, prompt, request, result
-from tests.proxy.load.loading import DEEP
+from tests.decisions.load.loading import DEEP
 from tests.strategies import chosen_messages, messages, one_line, spelled
 
 INVALID_REQUEST = -32600

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.decisions.capabilities import Modes
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart, examine
 from acp_proxy.tools.doctor.capabilities import BY_PROXY

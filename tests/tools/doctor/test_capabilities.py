@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from acp_proxy.proxy.capabilities import HandoverMode, Mode, Modes, Offer, choose_served_here
+from acp_proxy.decisions.capabilities import HandoverMode, Mode, Modes, Offer, choose_served_here
 from acp_proxy.tools.doctor.capabilities import BY_AGENT, BY_NOBODY, BY_PROXY, Ability, list_abilities
 
 NAMES = ("list", "load", "resume", "delete")

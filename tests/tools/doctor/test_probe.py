@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Response
-from acp_proxy.run.process_tree import find_running
+from acp_proxy.relay.process_tree import find_running
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
 from tests.waiting import SECONDS

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.run.start_sync_round import LOCK, SETTINGS, WAITING, start_sync_round
+from acp_proxy.relay.start_sync_round import LOCK, SETTINGS, WAITING, start_sync_round
 from acp_proxy.tools.sync import open_place
 from acp_proxy.tools.sync.background import do_rounds_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
@@ -24,10 +24,10 @@ from tests.waiting import wait_until
 STARTS = """
 import ctypes, sys, time
 from pathlib import Path
-from acp_proxy.run.start_sync_round import start_sync_round
+from acp_proxy.relay.start_sync_round import start_sync_round
 
 if sys.platform == "win32":
-    from acp_proxy.run.windows_agent import end_with_us
+    from acp_proxy.relay.windows_agent import end_with_us
 
     end_with_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
 start_sync_round(Path(sys.argv[1]), print)
