@@ -15,7 +15,7 @@ from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import read_raw_lines
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.store.store_root import resolve_root
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import conversation

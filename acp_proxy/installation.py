@@ -21,10 +21,10 @@ def advise_upgrade() -> str:
     """What to do to have a newer acp-proxy."""
     from importlib.util import find_spec
 
-    from acp_proxy import proxy_command
+    from acp_proxy import invocation
 
-    if proxy_command.zipapp or proxy_command.executable:
-        return f"replace {proxy_command.zipapp or proxy_command.executable} by a newer one"
+    if invocation.zipapp or invocation.executable:
+        return f"replace {invocation.zipapp or invocation.executable} by a newer one"
     if "/uv/tools/" in _find_prefix():
         return "uv tool upgrade acp-proxy"
     if "/archive-v0/" in _find_prefix():
@@ -37,10 +37,10 @@ def advise_uninstall() -> str:
     """The command that removes this acp-proxy."""
     from importlib.util import find_spec
 
-    from acp_proxy import proxy_command, shell_quote
+    from acp_proxy import invocation, shell_quote
 
-    if proxy_command.zipapp:
-        return f"delete {proxy_command.zipapp}"
+    if invocation.zipapp:
+        return f"delete {invocation.zipapp}"
     prefix = _find_prefix()
     if "/uv/tools/" in prefix:
         return "uv tool uninstall acp-proxy"

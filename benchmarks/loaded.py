@@ -17,7 +17,7 @@ _IMPORTED = "import time:"  # what -X importtime writes for each module; the las
 _CORE = frozenset(
     {"errors", "shell_quote", "config", "protocol", "transcript", "comparison", "redaction", "transcript_replay"}
 )
-_CORE |= {"store", "decisions", "recording", "relay", "proxy_command", "__main__", ""}
+_CORE |= {"store", "decisions", "recording", "relay", "invocation", "__main__", ""}
 _PROMPT: dict[str, object] = {"sessionId": "bench-session-1", "prompt": [{"type": "text", "text": "Go on"}]}
 _OPENED: dict[str, object] = {"cwd": "/bench", "mcpServers": []}
 _REQUESTS: tuple[tuple[str, dict[str, object]], ...] = (

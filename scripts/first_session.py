@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.proxy_command import make_child_command
+from acp_proxy.invocation import make_child_command
 from acp_proxy.tools.demo.client import Client
 from acp_proxy.tools.editors import jsonc
 

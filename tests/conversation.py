@@ -81,7 +81,7 @@ from acp_proxy.decisions.lists import amend_list
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.relay.list_page import encode_page
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 

@@ -7,7 +7,7 @@ from importlib import metadata
 
 import pytest
 
-from acp_proxy import installation, proxy_command, shell_quote
+from acp_proxy import installation, invocation, shell_quote
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_an_upgrade_is_by_what_installed_it(
 
 
 def test_a_file_is_upgraded_by_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_command, "executable", "/home/ada/bin/acp-proxy")
+    monkeypatch.setattr(invocation, "executable", "/home/ada/bin/acp-proxy")
     assert installation.advise_upgrade() == "replace /home/ada/bin/acp-proxy by a newer one"
 
 
@@ -114,5 +114,5 @@ def test_what_installed_it_removes_it(installed: Callable[..., None], prefix: st
 
 
 def test_a_zipapp_is_removed_by_deleting_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_command, "zipapp", "/home/ada/bin/acp-proxy.pyz")
+    monkeypatch.setattr(invocation, "zipapp", "/home/ada/bin/acp-proxy.pyz")
     assert installation.advise_uninstall() == "delete /home/ada/bin/acp-proxy.pyz"

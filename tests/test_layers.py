@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).parent.parent / "acp_proxy"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "shell_quote": set(),
-    "proxy_command": set(),
-    "installation": {"shell_quote", "proxy_command"},
+    "invocation": set(),
+    "installation": {"shell_quote", "invocation"},
     "config": {"errors"},
     "protocol": {"errors"},
     "transcript": {"protocol", "shell_quote", "errors"},
@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "protocol",
         "config",
     }
-    | {"shell_quote", "proxy_command", "installation", "errors"},
+    | {"shell_quote", "invocation", "installation", "errors"},
     "cli": {
         "relay",
         "views",
@@ -49,13 +49,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "protocol",
         "config",
         "shell_quote",
-        "proxy_command",
+        "invocation",
         "installation",
         "errors",
         "__init__",
     },
     "tools": {"cli", "api", "relay", "recording", "views", "decisions", "sessions", "store", "transcript_replay"}
-    | {"comparison", "redaction", "transcript", "protocol", "config", "shell_quote", "proxy_command", "installation"}
+    | {"comparison", "redaction", "transcript", "protocol", "config", "shell_quote", "invocation", "installation"}
     | {"errors", "__init__"},
     "__init__": {"api", "errors"},
     "__main__": {"tools", "cli", "relay", "errors", "__init__"},

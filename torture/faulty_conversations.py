@@ -28,7 +28,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.recording import transcript_files
 from acp_proxy.relay import worker
 from acp_proxy.relay.run_command import launch
-from acp_proxy.store import index_file, store_index
+from acp_proxy.store import index_database, store_index
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.transcript.file_format import RECORDED, NoteType
 from acp_proxy.transcript.file_names import file_name, find_aside_suffix
@@ -572,7 +572,7 @@ def _shorten_pauses() -> None:
     transcript_files._RETRY_SECONDS = 0.1
     store_index._RETRY_PAUSE_SECONDS = _PAUSE
     worker.DELAY_SECONDS = 0.005
-    index_file._BUSY_MS = index_file._ERASE_BUSY_MS = 20
+    index_database._BUSY_MS = index_database._ERASE_BUSY_MS = 20
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from acp_proxy import __version__, proxy_command
+from acp_proxy import __version__, invocation
 
 # --- Groups of commands. A command's module is imported only when the user asks for it.
 #
@@ -73,7 +73,7 @@ class Group(TyperGroup):
             is_group = bool(words) and isinstance(self.commands.get(words[0]), TyperGroup)
             words.insert(1, "help" if is_group else "--help")
         if ctx.parent is None:
-            proxy_command.words = tuple(words)
+            invocation.words = tuple(words)
         with _shorten_errors():
             return super().parse_args(ctx, words)
 
@@ -93,7 +93,7 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
-        return proxy_command.write_as_typed(super().get_help(ctx))
+        return invocation.write_as_typed(super().get_help(ctx))
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """In the order of the help."""
@@ -268,7 +268,7 @@ class RootGroup(Group):
         return params
 
 
-proxy_command.commands = (*RootGroup.commands_by_name, *RootGroup.aliases)
+invocation.commands = (*RootGroup.commands_by_name, *RootGroup.aliases)
 
 app = typer.Typer(
     name="acp-proxy",

@@ -10,7 +10,7 @@ from acp_proxy.cli.session_rows import show_sessions_or_advice
 from acp_proxy.cli.shared_options import AgentOption, NamedSessionsArgument, SomeSessionsArgument, StoreOption
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.views import sanitize
 
 

@@ -15,7 +15,7 @@ from acp_proxy.cli.stdio import find_ascii_forms
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.soft_deleted import DeletedSession
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, SUFFIX, match_agents
 from acp_proxy.views import formatting, sanitize, session_lines
 

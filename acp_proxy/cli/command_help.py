@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from acp_proxy.proxy_command import write_as_typed
+from acp_proxy.invocation import write_as_typed
 
 _EXAMPLE = "Example:"
 _HYPHEN = "\N{NON-BREAKING HYPHEN}"

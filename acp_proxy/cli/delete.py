@@ -24,7 +24,7 @@ from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadab
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.shell_quote import is_typable
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import name_agent, name_before_delete
 from acp_proxy.views import formatting, sanitize, session_lines
 

@@ -31,7 +31,7 @@ from acp_proxy.cli.session_rows import ROWS_PER_BLOCK, show_rows
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.sessions.command_store import CommandStore, TokensAndCost
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.session_lines import encode_row, has_words
 

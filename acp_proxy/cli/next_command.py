@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import typer
 
-from acp_proxy import proxy_command, shell_quote
-from acp_proxy.proxy_command import write_as_typed
+from acp_proxy import invocation, shell_quote
+from acp_proxy.invocation import write_as_typed
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.views import session_lines
 
@@ -48,7 +48,7 @@ def name_known_agent(store: CommandStore, agent_folder: str) -> str:
 
 def format_for_agents(store: CommandStore, agent_folders: Iterable[str]) -> list[str]:
     """The command line that was given, once for each of these agents: lines to copy."""
-    words = list(proxy_command.words)
+    words = list(invocation.words)
     end = words.index("--") if "--" in words else len(words)
     names = (name_known_agent(store, agent_folder) for agent_folder in agent_folders)
     commands = (["acp-proxy", *words[:end], "--agent", name, *words[end:]] for name in names)

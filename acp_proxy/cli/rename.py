@@ -11,7 +11,7 @@ from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, SessionArgument, StoreOption
 from acp_proxy.errors import UsageError
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean, mask_title
 
 

@@ -19,7 +19,7 @@ from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.find_sessions import find_titled
 from acp_proxy.sessions.soft_deleted import DeletedSession
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import formatting, sanitize, session_lines
 

@@ -10,7 +10,7 @@ from acp_proxy.cli import values
 from acp_proxy.cli.next_command import repeat_options
 from acp_proxy.cli.shared_options import choose_directory
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.views.session_lines import has_words
 
 CwdOption = Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")]

@@ -13,7 +13,7 @@ from acp_proxy.cli.choose_session import explain_unknown_agent, shorten_ids
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.sessions.command_store import CommandStore, TokensAndCost
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.views import formatting
 from acp_proxy.views.session_lines import format_tab_separated, make_distinct_names
 

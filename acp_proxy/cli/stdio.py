@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from acp_proxy import proxy_command
+from acp_proxy import invocation
 from acp_proxy.errors import NotWritable
 
 TYPE_CHECKING = False  # typing itself is slow to import
@@ -115,7 +115,7 @@ class _StderrText(_StandardText):
     """Writes our own commands as the user types them."""
 
     def write(self, text: str) -> int:
-        return super().write(proxy_command.write_as_typed(text))
+        return super().write(invocation.write_as_typed(text))
 
 
 class _RawStderr(io.FileIO):

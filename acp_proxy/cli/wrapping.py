@@ -7,7 +7,7 @@ import re
 import shutil
 from typing import TextIO
 
-from acp_proxy.proxy_command import write_as_typed
+from acp_proxy.invocation import write_as_typed
 
 _PROGRAMS = r"acp-proxy|uvx?|pipx|npx|python[\d.]*|mv|move|rm|del|chmod|attrib"
 _COMMAND = re.compile(rf"(?<=: )(?:\S*/)?(?:{_PROGRAMS}) (?:(?![:,] ).)+?(?=\. [A-Z]|\.?$)", re.MULTILINE)

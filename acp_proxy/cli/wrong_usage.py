@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from acp_proxy import installation, proxy_command, shell_quote
+from acp_proxy import installation, invocation, shell_quote
 from acp_proxy.cli.wrapping import fit_to_stream
 
 _LEAST_LIKENESS = 0.7
@@ -194,7 +194,7 @@ def _write_without_agent_option(context: typer.Context | None) -> str | None:
 
 def _split_at_agent_option(context: typer.Context) -> tuple[list[str], list[str], list[str]]:
     """The words before ``--agent``, the words of the agent after it, and the options of the command after these."""
-    words = [part for word in proxy_command.words for part in re.split("(?<=^--agent)=", word, maxsplit=1)]
+    words = [part for word in invocation.words for part in re.split("(?<=^--agent)=", word, maxsplit=1)]
     if _AGENT_OPTION not in words:
         return words, [], []
     start = words.index(_AGENT_OPTION)
@@ -216,16 +216,16 @@ def _find_word(option: str) -> str:
     """The word in which an option was given: the library takes ``-foo`` for the options -f, -o and -o."""
     if option.startswith("--"):
         return option
-    words_before_dashes = takewhile(lambda word: word != "--", proxy_command.words)
+    words_before_dashes = takewhile(lambda word: word != "--", invocation.words)
     return next((word for word in words_before_dashes if re.match(rf"-[^-]*{re.escape(option[1:])}", word)), option)
 
 
 def _find_command(option: str) -> str:
     """The command before which this option was given; ``list`` if there is none."""
-    words = list(proxy_command.words)
+    words = list(invocation.words)
     words_after = words[2 if words[:1] == [option] and option in _OPTIONS_WITH_VALUE else 1 :]
     return next(
-        (word for word in words_after if word in proxy_command.commands and word not in _COMMANDS_WITHOUT_OPTIONS),
+        (word for word in words_after if word in invocation.commands and word not in _COMMANDS_WITHOUT_OPTIONS),
         "list",
     )
 

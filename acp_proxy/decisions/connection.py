@@ -44,7 +44,7 @@ from acp_proxy.decisions.load.waiting_messages import WaitingMessages
 from acp_proxy.decisions.message_tracker import MessageTracker
 from acp_proxy.decisions.negotiation import Negotiation
 from acp_proxy.decisions.session_look_ups import SessionLookUps
-from acp_proxy.decisions.tracked_sessions import UNOPENED_LIMIT
+from acp_proxy.decisions.session_states import UNOPENED_LIMIT
 from acp_proxy.decisions.turn_ends import TurnEnds
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response

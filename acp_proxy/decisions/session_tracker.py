@@ -18,7 +18,7 @@ from acp_proxy.decisions.effects import (
     SaveAndIndex,
     TranscriptEffect,
 )
-from acp_proxy.decisions.tracked_sessions import TrackedSession, TrackedSessions
+from acp_proxy.decisions.session_states import SessionState, SessionStates
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId, Response
 from acp_proxy.transcript import file_format
@@ -36,7 +36,7 @@ class SessionTracker:
 
     def __init__(self, *, is_recording: bool) -> None:
         self.is_recording = is_recording
-        self.sessions = TrackedSessions()
+        self.sessions = SessionStates()
         self._early_updates = EarlyUpdates()
 
     def track_turn_cancel(self, session_id: str | None) -> None:
@@ -309,8 +309,8 @@ class SessionTracker:
 
     def _find_or_add(
         self, session_id: str, text_size: int | None = None
-    ) -> tuple[TrackedSession, list[TranscriptEffect]]:
-        """As ``TrackedSessions.find_or_add``, with the effects of forgetting others."""
+    ) -> tuple[SessionState, list[TranscriptEffect]]:
+        """As ``SessionStates.find_or_add``, with the effects of forgetting others."""
         session, forgotten = self.sessions.find_or_add(session_id, text_size)
         return session, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]
 

@@ -8,7 +8,7 @@ from acp_proxy.protocol import acp, json_splice, jsonrpc, timestamps
 from acp_proxy.protocol.jsonrpc import RequestId
 
 if TYPE_CHECKING:
-    from acp_proxy.store.index_file import ListedSession
+    from acp_proxy.store.index_database import ListedSession
 
 
 def encode_page(

@@ -23,7 +23,7 @@ from acp_proxy.relay.list_page import encode_page, insert_rows
 from acp_proxy.relay.worker import TimedAnswers
 
 if TYPE_CHECKING:
-    from acp_proxy.store.index_file import ListedSession
+    from acp_proxy.store.index_database import ListedSession
     from acp_proxy.store.journal import JournalState
 
 _ARCHIVE_FILTERS = {amend_list.EXCLUDE: False, amend_list.ONLY: True, amend_list.INCLUDE: None}

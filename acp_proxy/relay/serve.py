@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from acp_proxy import __version__, proxy_command, shell_quote
+from acp_proxy import __version__, invocation, shell_quote
 from acp_proxy.config import options
 from acp_proxy.decisions.capabilities import Settings, read_modes
 from acp_proxy.decisions.connection import Connection
@@ -137,7 +137,7 @@ def _make_doctor_advice(given_words: list[str]) -> str:
     """The command that says why an agent does not start."""
     typed_words = ["acp-proxy"]
     with contextlib.suppress(OSError):  # the directory is gone
-        typed_words = proxy_command.make_typed_command()
+        typed_words = invocation.make_typed_command()
     return f"To see why: {shell_quote.join([*typed_words, 'doctor', *given_words])}"
 
 
@@ -223,7 +223,7 @@ def _make_recall_command(root: Path) -> tuple[str, ...]:
 
         warn(explain_no_mcp())
         return ()
-    return tuple(proxy_command.make_child_command("acp_proxy", "mcp", "--store", os.path.abspath(root)))
+    return tuple(invocation.make_child_command("acp_proxy", "mcp", "--store", os.path.abspath(root)))
 
 
 def _make_mask(values: dict[str, str]) -> Callable[[bytes], bytes] | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from acp_proxy import proxy_command
+from acp_proxy import invocation
 from acp_proxy.transcript.file_access import lock, open_private
 
 FOLDER = "sync"
@@ -61,7 +61,7 @@ def _has_waiting_process(folder: Path) -> bool:
 
 
 def _start_process(root: Path) -> None:
-    command = proxy_command.make_child_command("acp_proxy.tools.sync.background", os.path.abspath(root))
+    command = invocation.make_child_command("acp_proxy.tools.sync.background", os.path.abspath(root))
     if sys.platform == "win32":
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, CREATE_NO_WINDOW, DEVNULL, IDLE_PRIORITY_CLASS, Popen
 

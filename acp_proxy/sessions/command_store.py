@@ -16,7 +16,7 @@ from acp_proxy.sessions import find_sessions, soft_deleted
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.sessions.unreadable import explain_unreadable
 from acp_proxy.store import delete, journal, store_root, subagents, user_state
-from acp_proxy.store.index_file import Index, ListedSession, check_values, parse_json
+from acp_proxy.store.index_database import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import JOURNAL
 from acp_proxy.store.queries import complete_rows, is_open, read_state
 from acp_proxy.store.store_base import StoreBase

@@ -16,7 +16,7 @@ from acp_proxy.protocol import jsonrpc, proxy_ids
 from acp_proxy.sessions.find_sessions import NUMBER_SQL
 from acp_proxy.sessions.soft_deleted import DeletedSession, list_deleted
 from acp_proxy.store.databases import make_database_uri
-from acp_proxy.store.index_file import SCHEMA
+from acp_proxy.store.index_database import SCHEMA
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_access, file_names
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import same_directory
-from acp_proxy.store.index_file import COLUMNS, PAGE_ROWS, Index, ListedSession, decode_id, decode_row, encode_id
+from acp_proxy.store.index_database import COLUMNS, PAGE_ROWS, Index, ListedSession, decode_id, decode_row, encode_id
 from acp_proxy.store.queries import COPY_ID_RANGE
 from acp_proxy.transcript.file_names import ASIDE, COPY, has_generated_form, make_copy_id
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.store import delete, journal, open_session
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_names
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.fork import CONTINUED_RUN
-from acp_proxy.store.index_file import (
+from acp_proxy.store.index_database import (
     PAGE_ROWS,
     Index,
     ListedSession,

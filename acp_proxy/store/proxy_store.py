@@ -22,7 +22,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
 
 if TYPE_CHECKING:
-    from acp_proxy.store.index_file import ListedSession, Page
+    from acp_proxy.store.index_database import ListedSession, Page
 
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""

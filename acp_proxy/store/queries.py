@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store.index_file import Index, ListedSession, decode_id, encode_id
+from acp_proxy.store.index_database import Index, ListedSession, decode_id, encode_id
 from acp_proxy.store.journal import EMPTY_STATE, JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.appender import is_in_use

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from acp_proxy.store.compress import CompressionOptions, CompressionResult
-    from acp_proxy.store.index_file import ListedSession
+    from acp_proxy.store.index_database import ListedSession
     from acp_proxy.store.store_index import ShowProgress, StoreIndex
 
 

@@ -1,5 +1,5 @@
-"""Keeps the index (the file is in ``index_file``): brings it up to date before a query, and rebuilds it when it cannot
-be trusted.
+"""Keeps the index (its file is in ``index_database``): brings it up to date before a query, and rebuilds it when it
+cannot be trusted.
 
 Which transcripts the index must read is decided here, by their marks, and by ``folder_changes``, for those that came or
 went without one. For one thread at a time; several processes may use the same index.
@@ -39,7 +39,7 @@ from acp_proxy.errors import NewerFormat, Unreadable, errno_name
 from acp_proxy.store import delete, old_forks
 from acp_proxy.store.databases import check_database
 from acp_proxy.store.folder_changes import find_changes, list_newest_first
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_access

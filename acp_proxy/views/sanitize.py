@@ -11,7 +11,7 @@ import re
 import unicodedata
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views.formatting import format_title, shorten_home
 

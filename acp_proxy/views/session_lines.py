@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import name_agent, strip_hash
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, make_line

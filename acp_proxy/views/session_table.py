@@ -12,7 +12,7 @@ from datetime import datetime
 from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.sessions.command_store import TokensAndCost
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, make_line

@@ -14,7 +14,7 @@ from acp_proxy.decisions.effects import BeginTranscript, IdentifyAgent, RecordUn
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store import delete
 from acp_proxy.store.compress import CompressionOptions
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
 from acp_proxy.tools.search.search import SearchRequest, SearchTables, search_store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.index_file import Index, Page
+from acp_proxy.store.index_database import Index, Page
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import TranscriptReader

@@ -17,7 +17,7 @@ from acp_proxy.comparison.whose_past import choose_past
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.relay.compare_with_transcript import compare_with_transcript
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.agent_session import AGENT_NOTES
 from acp_proxy.transcript.file_format import Header, NoteType

@@ -3,9 +3,9 @@
 import os
 import sys
 
-from acp_proxy import proxy_command
+from acp_proxy import invocation
 
-proxy_command.executable = os.environ.pop("PYAPP")
+invocation.executable = os.environ.pop("PYAPP")
 os.environ.pop("PYAPP_COMMAND_NAME", None)
 # PyApp puts its Python's directory in front of PATH, but an agent, and what it starts, must find the user's Python.
 folder = os.path.dirname(sys.executable)

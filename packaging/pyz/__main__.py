@@ -27,10 +27,10 @@ def main() -> None:
         prepare(archive, place)
     sys.path[0] = place
     sys.dont_write_bytecode = False  # whatever the user's variable says of other places: else each start would compile
-    from acp_proxy import proxy_command
+    from acp_proxy import invocation
 
-    proxy_command.zipapp = archive
-    if sys.argv[1:2] == ["-m"]:  # a process of ours: proxy_command.make_child_command
+    invocation.zipapp = archive
+    if sys.argv[1:2] == ["-m"]:  # a process of ours: invocation.make_child_command
         import runpy
 
         module = sys.argv[2]

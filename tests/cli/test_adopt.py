@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 from acp_proxy import shell_quote
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType

@@ -74,7 +74,7 @@ def test_the_question_says_that_a_session_is_running(store: ProxyStore) -> None:
 def test_a_delete_with_a_locked_index_says_that_the_next_list_updates_it(
     store: ProxyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.store.index_file._BUSY_MS", 50)
+    monkeypatch.setattr("acp_proxy.store.index_database._BUSY_MS", 50)
     store_session(store, "s", ("Mend it", []))
     assert "s" in list_ids(store)
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)

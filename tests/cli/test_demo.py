@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy import proxy_command, shell_quote
+from acp_proxy import invocation, shell_quote
 from acp_proxy.tools.demo import command
 from tests.cli.commands import invoke
 
 
 @pytest.fixture(autouse=True)
 def typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_command, "make_typed_command", lambda: ["acp-proxy"])
+    monkeypatch.setattr(invocation, "make_typed_command", lambda: ["acp-proxy"])
 
 
 def test_the_demo_shows_every_step_and_the_next_command() -> None:

@@ -18,7 +18,7 @@ from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
 from acp_proxy.protocol import timestamps
 from acp_proxy.relay import output
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.search import command, nearby, results, search
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit

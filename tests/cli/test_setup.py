@@ -139,7 +139,7 @@ def use_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setattr("sys.argv", [COMMAND])
-    monkeypatch.setattr("acp_proxy.proxy_command.make_typed_command", lambda: ["acp-proxy"])
+    monkeypatch.setattr("acp_proxy.invocation.make_typed_command", lambda: ["acp-proxy"])
     platform = sys.platform if ON_WINDOWS else "linux"
     monkeypatch.setattr("acp_proxy.tools.editors.config_dirs.sys", SimpleNamespace(platform=platform))
     monkeypatch.setattr("acp_proxy.tools.setup.try_agents.try_agents", _say_tried)
@@ -1189,7 +1189,7 @@ def test_undo_reads_a_record_that_an_earlier_setup_wrote(home: Home) -> None:
 def test_undo_knows_its_own_words_where_the_program_has_another_name(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.proxy_command.executable", program := os.path.abspath("/opt/bin/recorder"))
+    monkeypatch.setattr("acp_proxy.invocation.executable", program := os.path.abspath("/opt/bin/recorder"))
     write_servers(home, A="one", B="two x")
     before = read(home.jetbrains)
     setup("--yes")

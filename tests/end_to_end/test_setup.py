@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.proxy_command import make_child_command
+from acp_proxy.invocation import make_child_command
 from acp_proxy.tools.demo.walkthrough import walk
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine

@@ -14,19 +14,19 @@ from tests.waiting import SECONDS
 
 ROOT = Path(__file__).parents[2]
 TAG = sys.implementation.cache_tag
-OWN_COMMAND = (ROOT / "acp_proxy" / "proxy_command.py").read_bytes()
+OWN_COMMAND = (ROOT / "acp_proxy" / "invocation.py").read_bytes()
 MAIN = b"""
 import sys
-from acp_proxy import proxy_command
+from acp_proxy import invocation
 def main():
-    print(proxy_command.zipapp, *sys.argv[1:])
+    print(invocation.zipapp, *sys.argv[1:])
 """
 CHILD = b"import sys; print(__name__, sys.argv[1:])"
 FILES = {
     "acp_proxy/__init__.py": b"",
     "acp_proxy/__main__.py": MAIN,
     "acp_proxy/child.py": CHILD,
-    "acp_proxy/proxy_command.py": OWN_COMMAND,
+    "acp_proxy/invocation.py": OWN_COMMAND,
     f"compiled.{TAG}-linux.so": b"mine",
     "compiled.cpython-399-linux.so": b"another Python's",
 }

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.relay.list_page import encode_page, insert_rows
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from tests.conversation import line, raw
 from tests.listed import make_row
 from tests.strategies import texts, values

@@ -10,8 +10,8 @@ import pytest
 
 from acp_proxy.sessions import command_store
 from acp_proxy.sessions import find_sessions as newest_module
-from acp_proxy.store import folder_changes, index_file
-from acp_proxy.store.index_file import Index, ListedSession
+from acp_proxy.store import folder_changes, index_database
+from acp_proxy.store.index_database import Index, ListedSession
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
 from tests.store.transcript_lines import store_lines
@@ -65,7 +65,7 @@ def test_a_few_archived_sessions_are_found_without_reading_the_others(
     seen: list[ListedSession] = []
 
     def decode_row(row: tuple[Any, ...]) -> ListedSession:
-        seen.append(index_file.decode_row(row))
+        seen.append(index_database.decode_row(row))
         return seen[-1]
 
     monkeypatch.setattr(newest_module, "decode_row", decode_row)
@@ -148,7 +148,7 @@ def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = fill(store, 12)
-    monkeypatch.setattr(index_file, "_BUSY_MS", 50)
+    monkeypatch.setattr(index_database, "_BUSY_MS", 50)
     assert store.list_all()
     made: list[Path | None] = []
     init = Index.__init__

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store import delete, journal
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import is_soft_deleted_name
 from tests.store import transcript_lines

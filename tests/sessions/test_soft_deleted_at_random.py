@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from acp_proxy.sessions import soft_deleted
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.store import delete, journal
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import name_before_delete
 from tests.store import transcript_lines
 from tests.stored import WholeStore, read_files

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from acp_proxy.sessions.find_sessions import ListFilter, list_newest
-from acp_proxy.store.index_file import Index, ListedSession
+from acp_proxy.store.index_database import Index, ListedSession
 from acp_proxy.tools.maintenance import verify
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name

@@ -12,7 +12,7 @@ import pytest
 
 from acp_proxy.store import folder_changes
 from acp_proxy.store.compress import CompressionOptions
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript.file_names import compressed_path, file_name
 from tests.store import transcript_lines

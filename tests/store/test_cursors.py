@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.errors import InvalidCursor
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from tests.store import transcript_lines
 from tests.store.indexed_transcripts import AGENT, IndexedTranscripts
 from tests.strategies import texts, values

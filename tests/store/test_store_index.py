@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import Unreadable
-from acp_proxy.store import delete, index_file, store_index
+from acp_proxy.store import delete, index_database, store_index
 from acp_proxy.store.compress import CompressionOptions
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.proxy_store import ProxyStore
@@ -166,7 +166,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
             (root / "unindexed" / AGENT / name).unlink()
         return Index.put_row(index, agent, name, reader)
 
-    monkeypatch.setattr(index_file.Index, "put_row", overtaken)
+    monkeypatch.setattr(index_database.Index, "put_row", overtaken)
     assert [row.name for row in store.list_all()] == [file_name("s")]
     assert soft or not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
 
@@ -220,11 +220,11 @@ def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
         remove(index, agent, *names)
         raise Killed
 
-    monkeypatch.setattr(index_file.Index, "remove_rows", killed)
+    monkeypatch.setattr(index_database.Index, "remove_rows", killed)
     with pytest.raises(Killed):
         store.remove_from_index(AGENT, "s")  # like the process that deleted it, after another one has restored it
     assert read_index_ids(root) == []
-    monkeypatch.setattr(index_file.Index, "remove_rows", remove)
+    monkeypatch.setattr(index_database.Index, "remove_rows", remove)
     assert list_ids(WholeStore(root)) == ["s"]
 
 
@@ -287,7 +287,7 @@ def test_a_session_restored_during_a_list_is_in_the_next_list(
             other.restore(other.list_deleted()[0])
         return Index.remove_rows(index, agent, *names)
 
-    monkeypatch.setattr(index_file.Index, "remove_rows", overtaken)
+    monkeypatch.setattr(index_database.Index, "remove_rows", overtaken)
     (root / "unindexed" / AGENT / file_name("s")).unlink()
     list_ids(store)
     assert list_ids(WholeStore(root)) == ["s"]
@@ -650,7 +650,7 @@ def read_all_bytes(root: Path) -> bytes:
 def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_file, "_ERASE_BUSY_MS", 1)
+    monkeypatch.setattr(index_database, "_ERASE_BUSY_MS", 1)
     transcript_lines.store_lines(store, AGENT, "s", prompt_line("a secret of the user"), answer())
     assert list_ids(store) == ["s"]
     reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)
@@ -671,7 +671,7 @@ def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
 def test_the_next_list_removes_the_rows_that_a_delete_could_not(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_file, "_BUSY_MS", 50)
+    monkeypatch.setattr(index_database, "_BUSY_MS", 50)
     for _ in range(2):  # the second sets the first aside
         transcript_lines.store_lines(store, AGENT, "s", prompt_line("a secret of the user"), answer())
     store = WholeStore(root)
@@ -691,7 +691,7 @@ def test_the_next_list_removes_the_rows_that_a_delete_could_not(
 def test_a_locked_index_is_not_waited_for_at_every_turn(
     full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_file, "_BUSY_MS", 50)
+    monkeypatch.setattr(index_database, "_BUSY_MS", 50)
     store, now = WholeStore(root), [1000.0]
     transcript_lines.store_lines(full, AGENT, "new", at=5)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
@@ -730,7 +730,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def test_a_list_works_without_a_locked_index(full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_file, "_BUSY_MS", 50)
+    monkeypatch.setattr(index_database, "_BUSY_MS", 50)
     before = (root / "index.sqlite3").stat().st_ino
     impatient = WholeStore(root)
     assert list_ids(impatient) == ["b", "a"]
@@ -748,7 +748,7 @@ def test_a_list_works_without_a_locked_index(full: WholeStore, root: Path, monke
 def test_with_a_locked_index_only_marked_transcripts_are_read(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_file, "_BUSY_MS", 50)
+    monkeypatch.setattr(index_database, "_BUSY_MS", 50)
     transcript_lines.store_lines(store, AGENT, "old")
     assert list_ids(store) == ["old"]
     [path] = root.glob("transcripts/*/old-*.jsonl")

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import file_name, match_agents
 from acp_proxy.views import session_lines, session_table
 from acp_proxy.views.session_table import ListLook

@@ -1,5 +1,5 @@
 """A load as data: a request to open a session, and what belongs to it until it is over. ``load_plan`` decides before
-how it is served, and ``load_registry`` finds it; from an answer to acp-proxy's own request for a new session,
+how it is served, and ``open_loads`` finds it; from an answer to acp-proxy's own request for a new session,
 ``Handovers.take_load_asked_for`` does.
 
 Two classes change a load, both under the lock on deciding (``Relay`` has it):
@@ -13,7 +13,7 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
 
 ``Continuations`` changes nothing of a load. It says which event follows from the agent's answer to a new session.
 
-The table has all changes of state. Only ``LoadRegistry.add`` forgets a load without an event, if its request id is
+The table has all changes of state. Only ``OpenLoads.add`` forgets a load without an event, if its request id is
 used again, or if too many loads are pending and it holds no lines. Such a load never reaches ``OVER``.
 
 Among what is done without an event, since the state stays:

@@ -35,7 +35,6 @@ from acp_proxy.decisions.load.load import Load
 from acp_proxy.decisions.load.load_limits import LoadLimits
 from acp_proxy.decisions.load.load_line_handler import LoadLineHandler, send_lines
 from acp_proxy.decisions.load.load_plan import FORK_PLAN
-from acp_proxy.decisions.load.load_registry import LoadRegistry
 from acp_proxy.decisions.load.load_states import (
     ABANDONED_STATES,
     HOLDING_UNTIL_AGENT_ANSWERS,
@@ -46,6 +45,7 @@ from acp_proxy.decisions.load.load_states import (
     LoadPhase,
     LoadState,
 )
+from acp_proxy.decisions.load.open_loads import OpenLoads
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.transcript.file_format import NoteType
@@ -56,7 +56,7 @@ class LoadMachine:
 
     def __init__(self, shared: ConnectionState, continuations: Continuations) -> None:
         self._negotiated = shared.negotiated
-        self.loads = LoadRegistry()
+        self.loads = OpenLoads()
         self.limits = LoadLimits(self.loads)
         self.line_handler = LoadLineHandler(shared.session_tracker, self.loads, self.limits, self._apply_event)
         self._session_tracker = shared.session_tracker

@@ -25,7 +25,7 @@ the next prompt (``BEFORE_PROMPT``). What is new then is recorded. In the turn t
 replay that still runs (``IN_FIRST_TURN``).
 
 A load for which the agent is not asked begins with showing the past, and is over with its answer. A fork begins as
-opened. The client may prompt at any time, so a turn may be under way in any state (``TrackedSessions.is_in_turn``).
+opened. The client may prompt at any time, so a turn may be under way in any state (``SessionStates.is_in_turn``).
 
 The other ways through the states, where the agent or the client does something else::
 
@@ -37,7 +37,7 @@ The other ways through the states, where the agent or the client does something 
 
 In a state with *CANCELLING*, the client has no answer to its cancelled request yet.
 
-Until they are opened, loads are *pending* in ``LoadRegistry``, cancelled ones too until the agent has answered. The
+Until they are opened, loads are *pending* in ``OpenLoads``, cancelled ones too until the agent has answered. The
 first state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END``, ``DROPPED`` or
 ``AGENT_ENDED``.
 

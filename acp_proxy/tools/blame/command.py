@@ -23,7 +23,7 @@ from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption
 from acp_proxy.errors import AcpProxyError, NewerFormat
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.store.same_directory import is_inside, resolve_directory
 from acp_proxy.tools.blame.blame import WrittenLine, find_writers
 from acp_proxy.tools.blame.same_file import SameFile

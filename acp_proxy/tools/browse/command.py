@@ -24,7 +24,7 @@ from acp_proxy.cli.session_filter import (
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import UsageError
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 
 _FIRST_ROWS = 64  # sessions: more than a screen
 

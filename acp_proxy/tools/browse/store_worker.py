@@ -15,7 +15,7 @@ from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.soft_deleted import DeletedSession
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.browse.state import TURN_IS_RUNNING, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.transcript.file_names import name_agent, name_before_delete

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.relay.worker import Worker
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.browse import state as browse_state
 from acp_proxy.tools.browse.frame import FrameLook, draw_frame
 from acp_proxy.tools.browse.state import Action, BrowseState, TextHit

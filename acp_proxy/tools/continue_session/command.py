@@ -14,7 +14,7 @@ from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, RegistryOption, SessionArgument, StoreOption
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.file_names import file_name, make_copy_id, name_agent
 from acp_proxy.views import formatting, sanitize, session_lines
 

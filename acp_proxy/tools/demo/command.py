@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy import proxy_command, shell_quote
+from acp_proxy import invocation, shell_quote
 from acp_proxy.cli.open_store import STORE_VARIABLE
 from acp_proxy.cli.wrapping import fit_to_stream
 
@@ -37,7 +37,7 @@ def demo(
         print_line(f"The demo failed: {failure}")
         raise typer.Exit(1) from failure
     print_line("")
-    typed = proxy_command.make_typed_command()
+    typed = invocation.make_typed_command()
     print_line("Next, set up your editor and your agent:")
     typer.echo(f"  {shell_quote.join([*typed, 'setup'])}")
     print_line("Or try the commands on three such sessions:")
@@ -52,7 +52,7 @@ def _show_kept(store: Path) -> None:
     if not store_option:
         typer.echo(f"  export {STORE_VARIABLE}={shell_quote.quote(str(store))}")
     for words in _list_to_try(store.parent):
-        typer.echo(f"  {shell_quote.join([*proxy_command.make_typed_command(), *words, *store_option])}")
+        typer.echo(f"  {shell_quote.join([*invocation.make_typed_command(), *words, *store_option])}")
     done = "" if store_option else f"type: unset {STORE_VARIABLE}. Then "
     print_line(f"Your own sessions are not touched. When you are done, {done}remove {store.parent}")
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.proxy_command import make_child_command
+from acp_proxy.invocation import make_child_command
 from acp_proxy.tools.demo import sample
 from acp_proxy.tools.demo.client import Client, OutputEnded, RequestFailed
 from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, list_items

@@ -18,7 +18,7 @@ from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.relay.compare_with_transcript import compare_with_transcript
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import read_raw_lines
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import NoteType

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy import proxy_command, shell_quote
+from acp_proxy import invocation, shell_quote
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_names import name_command
@@ -130,7 +130,7 @@ def make_registry_option(option: str, command: Sequence[str]) -> list[str]:
 
 def make_typed_line(*arguments: str) -> str:
     """A command line with which a user starts this acp-proxy, which may not be installed (``uvx acp-proxy``)."""
-    return shell_quote.join([*proxy_command.make_typed_command(), *arguments])
+    return shell_quote.join([*invocation.make_typed_command(), *arguments])
 
 
 def refuse_without_adapter(

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy import proxy_command, shell_quote
+from acp_proxy import invocation, shell_quote
 from acp_proxy.cli.completion import make_word_completion
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors, report_wrong_usage
 from acp_proxy.cli.shared_options import RegistryOption
@@ -41,7 +41,7 @@ def read_name(word: str) -> Name:
     if editors:
         raise typer.BadParameter(f"{word!r} may be {' or '.join(editors)}.")
     near_names = find_near_editors(word)
-    our_words = shell_quote.join([*proxy_command.make_settings_command()[0], "run"])
+    our_words = shell_quote.join([*invocation.make_settings_command()[0], "run"])
     advice_for_others = f"In any other editor, use the agent's command with this in front of it: {our_words}"
     advice = f"Did you mean {' or '.join(near_names)}?" if near_names else advice_for_others
     raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, NAMES))}. {advice}")
@@ -58,7 +58,7 @@ class _GivenEditor:
 
 
 def _read_given_editor(word: str) -> _GivenEditor:
-    words = list(proxy_command.words)
+    words = list(invocation.words)
     words_after = words[words.index(word) + 1 :] if word in words else []
     if not find_editors(word) and words_after and words_after[-1].lower() in NAMES:
         line = shell_quote.join(["acp-proxy", "editor", words_after[-1], word, *words_after[:-1]])
@@ -154,7 +154,7 @@ def editor(
         if is_missing and named_agent.problem is not None and len(command) == 1:  # only the registry knows the rest
             raise AcpProxyError(named_agent.problem)
         run_options = [*make_registry_option(registry, command), *run_options]
-    own_words, advice = proxy_command.make_settings_command()
+    own_words, advice = invocation.make_settings_command()
     snippet = make_snippet(name, EditorEntry([*own_words, "run", *run_options, *command], variables, title))
     path, is_there = find_file(EDITORS[name], machine)
     existing = read_text(path) if is_there and path is not None else None

@@ -7,26 +7,26 @@ import sys
 import zipfile
 from itertools import pairwise, takewhile
 
-from acp_proxy import proxy_command, shell_quote
+from acp_proxy import invocation, shell_quote
 from acp_proxy.config import options
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.registry import PREFIX
 
-_PROXY = re.compile(proxy_command.NAME + r"((@|==).*)?", re.IGNORECASE)
+_PROXY = re.compile(invocation.NAME + r"((@|==).*)?", re.IGNORECASE)
 _RUNNER = re.compile(r"(uvx?|pipx|py|python[\d.]*|env|nice|nohup)(\.exe)?", re.IGNORECASE)
 _RUNNER_VERBS = frozenset({"run", "tool"})
 _PYTHON = r"(?:python|pypy)[\w.]*(?:\.exe)?"
 _OWN_WORDS = re.compile(
     r"(?:.*[/\\])?(?:"
-    rf"{proxy_command.NAME}|{_PYTHON}\n(?:(?:-[PI]\n)?-m\nacp_proxy|(?P<zipapp>(?:.*[/\\])?{proxy_command.NAME}))"
+    rf"{invocation.NAME}|{_PYTHON}\n(?:(?:-[PI]\n)?-m\nacp_proxy|(?P<zipapp>(?:.*[/\\])?{invocation.NAME}))"
     rf"|(?:uvx(?:\.exe)?|pipx(?:\.exe)?\nrun)\n{_PROXY.pattern})\n",
     re.IGNORECASE,
 )
-"""The forms of ``proxy_command.make_settings_command``, each word with a newline after it."""
-_RUN_IN_LINE = re.compile(rf"(?<![\w-]){proxy_command.NAME}((@|==)\S*)?[\"']?\s+run(?!\S)", re.IGNORECASE)
+"""The forms of ``invocation.make_settings_command``, each word with a newline after it."""
+_RUN_IN_LINE = re.compile(rf"(?<![\w-]){invocation.NAME}((@|==)\S*)?[\"']?\s+run(?!\S)", re.IGNORECASE)
 _PATH_IN_LINE = re.compile(
     r"""(?<!\S)(?P<quote>["']?)(?P<path>(?:[a-z]:)?[/\\][^\s"']*[/\\]"""
-    rf"""{proxy_command.NAME})(?P=quote)\s+run(?!\S)""",
+    rf"""{invocation.NAME})(?P=quote)\s+run(?!\S)""",
     re.IGNORECASE,
 )
 _ELSEWHERE = re.compile(
@@ -219,7 +219,7 @@ def _is_other_program(word: str) -> bool:
     if path is None or not os.path.isfile(path):
         return False
     try:
-        if any(os.path.exists(own) and os.path.samefile(path, own) for own in (sys.argv[0], proxy_command.executable)):
+        if any(os.path.exists(own) and os.path.samefile(path, own) for own in (sys.argv[0], invocation.executable)):
             return False
         with open(path, "rb") as file:
             sample = file.read(_SAMPLE_BYTES)

@@ -33,7 +33,7 @@ from acp_proxy.views.formatting import SHORTEST_ID, strip_markdown
 
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
-    from acp_proxy.store.index_file import ListedSession
+    from acp_proxy.store.index_database import ListedSession
     from acp_proxy.tools.export.hide_home import HomeHider
     from acp_proxy.transcript.reader import TranscriptReader
     from acp_proxy.views.conversation import OpenChild

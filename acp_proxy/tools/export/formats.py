@@ -9,7 +9,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from acp_proxy.errors import NoSuchTurn
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.changes.describe import ChangedFile, list_files
 from acp_proxy.tools.changes.session_changes import read_changes
 from acp_proxy.tools.export.hide_home import HomeHider

@@ -15,7 +15,7 @@ from acp_proxy.sessions.disk_use import measure_sizes
 from acp_proxy.sessions.find_sessions import list_including_unprompted
 from acp_proxy.sessions.soft_deleted import DeletedSession, list_deleted, summarize_deleted
 from acp_proxy.store import delete
-from acp_proxy.store.index_file import Index, ListedSession, decode_id
+from acp_proxy.store.index_database import Index, ListedSession, decode_id
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows
 from acp_proxy.store.store_index import StoreIndex

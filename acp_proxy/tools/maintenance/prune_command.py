@@ -19,7 +19,7 @@ from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption, Y
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.maintenance.prune import (
     IN_USE,
     Candidate,

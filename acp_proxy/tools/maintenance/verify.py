@@ -23,7 +23,7 @@ from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.sessions.unreadable import explain_unreadable
 from acp_proxy.store.databases import check_database, is_emptied
 from acp_proxy.store.folder_changes import find_changes
-from acp_proxy.store.index_file import Index, ReadPart, check_values, encode_row, parse_json
+from acp_proxy.store.index_database import Index, ReadPart, check_values, encode_row, parse_json
 from acp_proxy.store.layout import JOURNAL, Layout
 from acp_proxy.store.store_index import is_temporary
 from acp_proxy.tools.maintenance import damage

@@ -15,7 +15,7 @@ from acp_proxy.cli import values
 from acp_proxy.errors import NoSuchSession, NoSuchTurn
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.recall.visible_sessions import RecallScope
 from acp_proxy.tools.search.nearby import list_near_searches
 from acp_proxy.tools.search.query import limit_to_said, make_query, widen_query

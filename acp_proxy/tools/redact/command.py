@@ -22,7 +22,7 @@ from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.relatives import TranscriptKey, find_relatives
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript.file_names import SUFFIX, compressed_path
 from acp_proxy.views import sanitize, session_lines

@@ -21,7 +21,7 @@ from acp_proxy.redaction.masking import MaskedSpan, Masking, apply_changes
 from acp_proxy.redaction.split_secrets import SplitSecretFinder
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store import old_forks, open_session
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.store.journal import Event, find_events
 from acp_proxy.store.layout import JOURNAL_FILE, lock_folder
 from acp_proxy.transcript import file_access, file_format, file_names

@@ -12,7 +12,7 @@ from functools import cache
 from acp_proxy.errors import Unreadable, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.store_index import Progress
 from acp_proxy.tools.changes.edits import CallSummary

@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import Index, ListedSession
+from acp_proxy.store.index_database import Index, ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search.query import (
     TurnPart,

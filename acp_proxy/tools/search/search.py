@@ -24,7 +24,7 @@ from acp_proxy.protocol import acp, proxy_ids, timestamps
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.find_sessions import LAST_USED_SQL, ON_BRANCH_SQL, match_directories
 from acp_proxy.store.databases import is_emptied
-from acp_proxy.store.index_file import COLUMNS, Index, ListedSession, decode_row
+from acp_proxy.store.index_database import COLUMNS, Index, ListedSession, decode_row
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows
 from acp_proxy.store.store_index import Progress, is_temporary

@@ -4,7 +4,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from acp_proxy import proxy_command, shell_quote
+from acp_proxy import invocation, shell_quote
 from acp_proxy.cli.report_errors import print_on_stderr
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.setup.try_agents import ANSWER_SECONDS
@@ -15,7 +15,7 @@ _RUNNERS = ("uvx", "pipx")
 
 def make_own_words() -> list[str]:
     """The words that start acp-proxy in the settings. Raises UsageError if a runner cannot start it by these."""
-    words, advice = proxy_command.make_settings_command()
+    words, advice = invocation.make_settings_command()
     if len(words) > 1 and Path(words[0]).stem in _RUNNERS:
         with suppress(OSError, subprocess.TimeoutExpired):
             tried = subprocess.run([*words, "--version"], capture_output=True, timeout=ANSWER_SECONDS, check=False)

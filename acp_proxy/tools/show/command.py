@@ -22,7 +22,7 @@ from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.sessions.soft_deleted import summarize_file
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.views import formatting, sanitize, session_lines
 from acp_proxy.views.attachments import find_attachments

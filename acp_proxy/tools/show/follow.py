@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from acp_proxy.cli.choose_session import format_short_heading
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.views import sanitize

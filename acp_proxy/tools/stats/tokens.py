@@ -17,7 +17,7 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.unreadable import explain_unreadable
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.stats.prices import Prices, TokenCounts, read_number
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry

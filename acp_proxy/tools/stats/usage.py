@@ -19,7 +19,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.disk_use import measure_sizes
 from acp_proxy.sessions.soft_deleted import summarize
 from acp_proxy.sessions.unreadable import explain_unreadable
-from acp_proxy.store.index_file import Index, ListedSession, check_values, parse_json
+from acp_proxy.store.index_database import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.usage import Usage, add_known, find_quarter

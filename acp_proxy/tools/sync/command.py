@@ -21,7 +21,7 @@ from acp_proxy.cli.shared_options import JsonOption, StoreOption, YesOption
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable

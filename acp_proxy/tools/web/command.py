@@ -16,7 +16,7 @@ from acp_proxy.cli.shared_options import StoreOption
 from acp_proxy.errors import AcpProxyError, NoSuchSession
 from acp_proxy.installation import explain_no_web
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 
 
 def web(

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from acp_proxy import __version__
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.export.highlighting import COPY_BUTTON
 from acp_proxy.tools.export.html import render_facts, render_head
 from acp_proxy.tools.search.fts_table import Excerpt

@@ -28,7 +28,7 @@ from acp_proxy.cli.values import parse_range
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import wait_for_last_line
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider

@@ -3,7 +3,7 @@
 import pytest
 
 from acp_proxy.comparison.tail import TAIL_LIMIT
-from acp_proxy.decisions import aliases, terminal_notes, tracked_sessions
+from acp_proxy.decisions import aliases, session_states, terminal_notes
 from acp_proxy.decisions.aliases import Aliases
 from acp_proxy.decisions.capabilities import AGENT, Modes
 from acp_proxy.decisions.effects import (
@@ -17,9 +17,9 @@ from acp_proxy.decisions.effects import (
     RecordNote,
 )
 from acp_proxy.decisions.handover.handovers import HANDOVER_LIMIT as HANDOVERS
-from acp_proxy.decisions.load import load_limits, load_registry
+from acp_proxy.decisions.load import load_limits, open_loads
 from acp_proxy.decisions.load.load_limits import HELD_BYTES_LIMIT
-from acp_proxy.decisions.load.load_registry import HOLDING_LOADS_LIMIT
+from acp_proxy.decisions.load.open_loads import HOLDING_LOADS_LIMIT
 from acp_proxy.protocol.jsonrpc import read_message
 from acp_proxy.transcript import file_format
 from tests.conversation import (
@@ -48,7 +48,7 @@ LONG = 1024 * 1024
 
 @pytest.fixture
 def few_strangers(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(tracked_sessions, "UNOPENED_LIMIT", 3)
+    monkeypatch.setattr(session_states, "UNOPENED_LIMIT", 3)
     return 3
 
 
@@ -98,7 +98,7 @@ def test_the_least_recently_used_session_is_forgotten_and_begun_again_by_an_upda
     forgotten = [effect.session_id for effect in talk.all.kept if isinstance(effect, ForgetSession)]
     assert forgotten == many[: len(forgotten)]
     assert 0 < len(forgotten) < len(many)
-    assert count_held_bytes(talk) <= tracked_sessions.REMEMBERED_LIMIT
+    assert count_held_bytes(talk) <= session_states.REMEMBERED_LIMIT
     step = talk.agent.say(chunk(many[0], "late"))
     assert BeginTranscript(many[0], None, [], file_format.PARTIAL) in step.kept
     assert step.kept[-1] == agent_kept(many[0], chunk(many[0], "late"))
@@ -117,7 +117,7 @@ def test_beyond_the_limit_even_sessions_in_turns_are_forgotten() -> None:
     talk = CoreConversation().initialize()
     for number, session in enumerate(ids(40)):
         talk.client.say(prompt(number, session))
-    assert count_held_bytes(talk) <= tracked_sessions.REMEMBERED_LIMIT
+    assert count_held_bytes(talk) <= session_states.REMEMBERED_LIMIT
 
 
 def test_opening_a_session_repeatedly_takes_the_memory_of_one() -> None:
@@ -132,7 +132,7 @@ def test_deleted_ids_count_towards_the_limit() -> None:
     talk = CoreConversation().initialize()
     for number, session in enumerate(ids(40)):
         talk.client.say(request(number, "session/delete", {"sessionId": session}))
-    assert count_held_bytes(talk) <= tracked_sessions.REMEMBERED_LIMIT
+    assert count_held_bytes(talk) <= session_states.REMEMBERED_LIMIT
 
 
 def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
@@ -166,7 +166,7 @@ def test_what_may_wait_for_a_decision_may_be_shown_after_it() -> None:
 
 
 def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_registry, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
     for number, (session, size) in enumerate({"a": 0, "b": LONG, "c": 2 * LONG, "d": LONG}.items(), start=1):
         talk.stored[session] = SimulatedSession(
@@ -184,7 +184,7 @@ def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monke
 
 
 def test_what_is_new_in_sessions_with_a_prompt_takes_no_room_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_registry, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
     for number, session in enumerate("abcde", start=1):
         talk.stored[session] = SimulatedSession(
@@ -305,7 +305,7 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
 
 
 def test_forks_too_are_kept_as_answered_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_registry, "OPENED_LOADS_LIMIT", 2)
+    monkeypatch.setattr(open_loads, "OPENED_LOADS_LIMIT", 2)
     talk = CoreConversation().initialize(RESUMES | {"sessionCapabilities": {"fork": {}}}).open("s")
     for number in range(4):
         talk.client.say(request(number, "session/fork", {"sessionId": "s", "cwd": "/w"}))

@@ -12,7 +12,6 @@ from acp_proxy.decisions.load.compared_replay import ComparedReplay
 from acp_proxy.decisions.load.load import Load
 from acp_proxy.decisions.load.load_machine import LoadMachine
 from acp_proxy.decisions.load.load_plan import LoadPlan
-from acp_proxy.decisions.load.load_registry import LoadRegistry
 from acp_proxy.decisions.load.load_states import (
     ABANDONED_STATES,
     HOLDING_UNTIL_AGENT_ANSWERS,
@@ -23,6 +22,7 @@ from acp_proxy.decisions.load.load_states import (
     LoadPhase,
     LoadState,
 )
+from acp_proxy.decisions.load.open_loads import OpenLoads
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 
@@ -240,7 +240,7 @@ def _find_owner(node: ast.expr, names: set[str]) -> set[str]:
 def test_a_load_whose_request_id_is_used_again_is_the_latest_of_its_session() -> None:
     requests = [Request(b"{}", RequestId(id), acp.LOAD, {}) for id in ("1", "2", "1")]
     loads = [Load(each, "s", LoadPlan(acp.LOAD), has_transcript=True) for each in requests]
-    registry = LoadRegistry()
+    registry = OpenLoads()
     for load in loads:
         registry.add(load)
     assert registry.list_pending_of_session("s") == loads[1:]

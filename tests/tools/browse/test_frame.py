@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from acp_proxy import shell_quote
 from acp_proxy.cli.stdio import find_ascii_forms
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.browse.frame import FrameLook, draw_frame
 from acp_proxy.tools.browse.state import BrowseState, TextHit
 

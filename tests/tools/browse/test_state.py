@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from acp_proxy.store.index_file import ListedSession
+from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.browse import state as browse_state
 from acp_proxy.tools.browse.state import Action, BrowseState, TextHit
 

@@ -10,7 +10,7 @@ import pytest
 
 from acp_proxy.errors import NoFullText, Unreadable
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.index_file import Index
+from acp_proxy.store.index_database import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance import verify
 from acp_proxy.tools.maintenance.repair_findings import repair_finding

@@ -96,7 +96,7 @@ class PromptsInTurn:
         return next((prompt for prompt in self._prompts if prompt.id == id), None)
 
 
-class TrackedSession:
+class SessionState:
     """What is remembered of a session beside its transcript. ``is_recorded``: its recording has begun. ``cwd``,
     ``directories``: for the header of a new transcript. ``is_deleted``: it was deleted, and not prompted since.
     ``size``: its bytes in memory."""
@@ -118,7 +118,7 @@ class TrackedSession:
         self.size = 0
 
 
-class TrackedSessions(OrderedDict[str, TrackedSession]):
+class SessionStates(OrderedDict[str, SessionState]):
     """The sessions' states by id, the one used longest ago first. ``SessionTracker`` changes them, others ask."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
 
     def find_or_add(
         self, session_id: str, text_size: int | None = None
-    ) -> tuple[TrackedSession, dict[str, TrackedSession]]:
+    ) -> tuple[SessionState, dict[str, SessionState]]:
         """The session, which is remembered from here on, and those that are forgotten for that.
 
         ``text_size``: the characters of its new texts, if they change.
@@ -184,11 +184,11 @@ class TrackedSessions(OrderedDict[str, TrackedSession]):
         if session is not None and text_size is None:
             return session, {}
         if session is None:
-            session = self[session_id] = TrackedSession(SessionTerminals(session_id, self._terminal_memory))
+            session = self[session_id] = SessionState(SessionTerminals(session_id, self._terminal_memory))
         self._size -= session.size
         session.size = _SESSION_OVERHEAD + len(session_id) + (text_size or 0)
         self._size += session.size
-        forgotten: dict[str, TrackedSession] = {}
+        forgotten: dict[str, SessionState] = {}
         while self._size > REMEMBERED_LIMIT and len(self) > 1:
             oldest = self._skip_to_oldest(session_id)
             forgotten[oldest] = self.pop(oldest)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from acp_proxy.decisions import terminal_notes, tracked_sessions
-from acp_proxy.decisions.tracked_sessions import PromptsInTurn, TrackedSessions
+from acp_proxy.decisions import session_states, terminal_notes
+from acp_proxy.decisions.session_states import PromptsInTurn, SessionStates
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import RequestId
 
@@ -42,8 +42,8 @@ def test_cancelled_prompts_are_open_until_they_are_dropped() -> None:
 
 
 def test_the_session_that_was_used_longest_ago_and_is_in_no_turn_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracked_sessions, "REMEMBERED_LIMIT", 2 * 2048 + 2)
-    sessions = TrackedSessions()
+    monkeypatch.setattr(session_states, "REMEMBERED_LIMIT", 2 * 2048 + 2)
+    sessions = SessionStates()
     sessions.find_or_add("a")[0].prompts.add(RequestId("1"))
     sessions.find_or_add("b")
     _, forgotten = sessions.find_or_add("c")
@@ -52,8 +52,8 @@ def test_the_session_that_was_used_longest_ago_and_is_in_no_turn_is_forgotten(mo
 
 
 def test_after_all_are_forgotten_there_is_room_for_as_many_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracked_sessions, "REMEMBERED_LIMIT", 2 * 2048 + 2)
-    sessions = TrackedSessions()
+    monkeypatch.setattr(session_states, "REMEMBERED_LIMIT", 2 * 2048 + 2)
+    sessions = SessionStates()
     for session in "ab":
         sessions.find_or_add(session)
     sessions.forget_all()
@@ -61,8 +61,8 @@ def test_after_all_are_forgotten_there_is_room_for_as_many_again(monkeypatch: py
 
 
 def test_after_all_are_forgotten_as_many_unopened_ones_are_admitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracked_sessions, "UNOPENED_LIMIT", 1)
-    sessions = TrackedSessions()
+    monkeypatch.setattr(session_states, "UNOPENED_LIMIT", 1)
+    sessions = SessionStates()
     assert sessions.try_admit_session("a")
     assert not sessions.try_admit_session("b")
     sessions.forget_all()
@@ -72,7 +72,7 @@ def test_after_all_are_forgotten_as_many_unopened_ones_are_admitted_again(monkey
 def test_after_all_are_forgotten_their_terminals_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     output = "x" * 1_000
     monkeypatch.setattr(terminal_notes, "OUTPUT_LIMIT", 512 + len(output))
-    sessions = TrackedSessions()
+    sessions = SessionStates()
 
     def keep_output(session_id: str) -> str | None:
         terminals, params = sessions.find_or_add(session_id)[0].terminals, {"terminalId": "t"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.index_file import SCHEMA, Index, ListedSession
+from acp_proxy.store.index_database import SCHEMA, Index, ListedSession
 from acp_proxy.tools.maintenance import verify
 from acp_proxy.transcript.file_names import file_name
 from tests.open_files import list_open_files

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from acp_proxy import proxy_command
+from acp_proxy import invocation
 from acp_proxy.cli.app import app
-from acp_proxy.proxy_command import make_child_command, make_settings_command
+from acp_proxy.invocation import make_child_command, make_settings_command
 from acp_proxy.tools.editors.command_line import count_own_words
 
 
@@ -88,7 +88,7 @@ def test_what_a_user_types_is_what_the_shell_finds(
         make_program(tmp_path / name)
     monkeypatch.setenv("PATH", os.pathsep.join(str((tmp_path / name).parent) for name in on_path))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / argv), "demo"])
-    assert proxy_command.make_typed_command() == [os.path.normpath(word.format(tmp_path)) for word in typed]
+    assert invocation.make_typed_command() == [os.path.normpath(word.format(tmp_path)) for word in typed]
 
 
 def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_a_home_in_a_temporary_directory_is_none_itself(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", ["acp-proxy.pyz", "acp-proxy-linux-x86_64.pyz", "acp-proxy-macos-arm64 (1).pyz"])
 def test_a_zipapp_is_started_by_the_python_that_runs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An editor's PATH may begin with another one, or have none. A virtual environment may be removed."""
-    monkeypatch.setattr(proxy_command, "zipapp", f"/home/user/Downloads/{name}")
+    monkeypatch.setattr(invocation, "zipapp", f"/home/user/Downloads/{name}")
     monkeypatch.setattr(sys, "_base_executable", "/usr/bin/python3")
     words, advice = make_settings_command()
     assert (words, advice) == (["/usr/bin/python3", f"/home/user/Downloads/{name}"], None)
@@ -120,7 +120,7 @@ def test_a_zipapp_is_started_by_the_python_that_runs_it(name: str, monkeypatch: 
 @pytest.mark.parametrize("name", ["acp-proxy", "acp-proxy-linux-x86_64", "acp-proxy-windows-amd64.exe"])
 def test_an_executable_is_started_by_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its Python lies in a cache, and has another place after an upgrade."""
-    monkeypatch.setattr(proxy_command, "executable", f"/home/user/bin/{name}")
+    monkeypatch.setattr(invocation, "executable", f"/home/user/bin/{name}")
     words, advice = make_settings_command()
     assert (words, advice) == ([f"/home/user/bin/{name}"], None)
     assert count_own_words([*words, "run", "agent"]) == len(words)
@@ -128,12 +128,12 @@ def test_an_executable_is_started_by_itself(name: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("kind", ["zipapp", "executable"])
 def test_a_file_that_would_not_be_known_in_settings_gets_a_note(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_command, kind, "/home/user/bin/ap")
+    monkeypatch.setattr(invocation, kind, "/home/user/bin/ap")
     assert make_settings_command()[1] is not None
 
 
 def test_a_child_of_a_zipapp_is_started_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_command, "zipapp", "/home/user/acp-proxy.pyz")
+    monkeypatch.setattr(invocation, "zipapp", "/home/user/acp-proxy.pyz")
     command = make_child_command("acp_proxy.tools.demo.agent", "--memory", "here")
     assert command == [
         sys.executable,
@@ -146,7 +146,7 @@ def test_a_child_of_a_zipapp_is_started_through_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_child_of_an_executable_does_not_see_the_users_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_command, "executable", "/home/user/bin/acp-proxy")
+    monkeypatch.setattr(invocation, "executable", "/home/user/bin/acp-proxy")
     assert make_child_command("acp_proxy") == [sys.executable, "-I", "-m", "acp_proxy"]
 
 
@@ -161,17 +161,17 @@ def test_a_child_imports_nothing_from_the_directory_in_which_it_starts(tmp_path:
 def test_messages_name_the_commands_as_the_user_types_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "acp-proxy records it. See: acp-proxy list, or uvx acp-proxy show, or /bin/acp-proxy list"
     monkeypatch.setattr(sys, "argv", ["/home/user/.local/bin/acp-proxy"])
-    assert proxy_command.write_as_typed(text) == text
+    assert invocation.write_as_typed(text) == text
     make_program(tmp_path / "uvx")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"])
-    once = proxy_command.write_as_typed(text)
+    once = invocation.write_as_typed(text)
     assert once == text.replace("See: acp-proxy", "See: uvx acp-proxy")
     wrapped = once.replace("uvx ", "uvx\n  ").replace("acp-proxy list, ", "acp-proxy\nlist, ")
-    assert [proxy_command.write_as_typed(each) for each in (once, wrapped)] == [once, wrapped]
+    assert [invocation.write_as_typed(each) for each in (once, wrapped)] == [once, wrapped]
     for source in ("'acp-proxy[web]'", '"acp-proxy[web]"', "'acp-proxy[web] @ https://x/y'", "/a.whl[web]"):
         with_extra = f"uvx --from {source} acp-proxy web"
-        assert proxy_command.write_as_typed(with_extra) == with_extra
+        assert invocation.write_as_typed(with_extra) == with_extra
     said = CliRunner().invoke(app, ["list", "--help"])
     assert "Example" in said.stdout
     assert "uvx acp-proxy list login" in said.stdout
