@@ -150,9 +150,9 @@ class Probe:
         return self.ask(acp.INITIALIZE, v2_params, seconds)
 
     def listen(self, quiet_seconds: float, seconds: float, on_notification: Callable[[Notification], None]) -> None:
-        """Read what comes until nothing has come for ``quiet_seconds``, or until it ends; at most for ``seconds``.
+        """Read what comes until nothing has come for ``quiet_seconds``; at most for ``seconds``.
 
-        Raises NoAnswer if it writes a line that does not end.
+        Raises NoAnswer if it ends, or writes a line that does not end.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -164,8 +164,8 @@ class Probe:
             except queue.Empty:
                 return
             if not data:
-                self._output.put(data)  # the next question finds that it is over
-                return
+                self._output.put(data)  # the next question finds that, too
+                raise self._explain_end()
             self._unread.extend(self._framer.feed(data))
             self._check_line()
             if now > deadline:

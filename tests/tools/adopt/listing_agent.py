@@ -44,6 +44,8 @@ for line in sys.stdin:
             sys.exit(does["dies"])
         say(id=asked["id"], **({"error": does["error"]} if "error" in does else {"result": does.get("result", {})}))
         tell(session, does.get("after", []))
+        if "dies_after" in does:
+            sys.exit(does["dies_after"])
     else:
         say(id=asked["id"], **plan["answers"].get(method, {"error": {"code": -32601, "message": "Method not found"}}))
 """

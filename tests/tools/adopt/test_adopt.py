@@ -46,6 +46,20 @@ def test_a_session_that_hangs_is_given_up_and_the_next_one_gets_a_new_process(
     assert agent.starts == 2
 
 
+def test_a_session_in_whose_replay_the_agent_ends_is_not_kept_and_tried_again(
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
+) -> None:
+    whole = replay_of("Mend the login", "Mended.", "And the logout", "Mended, too.")
+    for load, expected in (
+        ({"after": whole[:2], "dies_after": 3}, (Result.FAILED, "the agent exited with status 3")),
+        ({"after": whole}, (Result.ADOPTED, "")),
+    ):
+        agent.plan([listed("s1", tmp_path)], loads={"s1": load})
+        with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
+            [outcome] = adoption.load(adoption.choose())
+        assert (outcome.result, outcome.reason) == expected
+
+
 def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:

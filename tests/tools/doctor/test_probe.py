@@ -170,10 +170,11 @@ def test_listening_hears_what_comes_after_an_answer_until_it_is_quiet() -> None:
     assert heard == ["late"]
 
 
-def test_listening_ends_with_the_agent_and_the_next_question_says_so() -> None:
+def test_listening_ends_with_the_agent_and_says_so_as_the_next_question_does() -> None:
     with Probe(python_command(f"print({ANSWER!r})")) as probe:
         probe.ask("initialize", {}, SECONDS)
-        probe.listen(SECONDS, SECONDS, lambda told: None)
+        with pytest.raises(NoAnswer, match="exited with status 0"):
+            probe.listen(SECONDS, SECONDS, lambda told: None)
         with pytest.raises(NoAnswer, match="exited with status 0"):
             probe.ask("session/list", {}, SECONDS)
 
