@@ -5,6 +5,7 @@ is read into the cache at most once a day; ``run`` reads only the cache if that 
 a package or a path that it names never leaves its place (``install``), and nothing is passed to a shell.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -160,20 +161,21 @@ class Registry:
             else f"registry-{hashlib.sha256(self._source.encode()).hexdigest()[:16]}.json"
         )
         cache_path = self._cache / name
-        try:
+        cached: Mapping[str, object] | None = None
+        age = 0.0
+        with contextlib.suppress(OSError, RegistryError):  # absent or damaged: it is read anew
             age = time.time() - cache_path.stat().st_mtime
-        except OSError:
-            age = None
-        if age is None and not may_download:
+            cached = _parse(_read_file(cache_path), str(cache_path))
+        if cached is None and not may_download:
             raise NotAsked("the registry of agents is not here.", "")
-        if age is not None and (not may_wait or not may_download or 0 <= age < _DAY_SECONDS):
-            self._agents = _parse(_read_file(cache_path), str(cache_path))
-            return self._agents
+        if cached is not None and (not may_wait or not may_download or 0 <= age < _DAY_SECONDS):
+            self._agents = cached
+            return cached
         try:
             data = download.fetch(self._source, _LARGEST_REGISTRY_BYTES, _TIMEOUT_SECONDS)
             agents = _parse(data, self._source)
         except (URLError, OSError, ValueError, RegistryError) as problem:
-            if age is None:
+            if cached is None:
                 reason = getattr(problem, "reason", None) or problem
                 reason = (reason.strerror or reason) if isinstance(reason, OSError) else reason
                 advice = "Check the network, or give the agent's own command."
@@ -184,7 +186,7 @@ class Registry:
             self._print_line(
                 f"The registry of agents cannot be read now; this uses what was read {_format_days(age)} ago."
             )
-            agents = _parse(_read_file(cache_path), str(cache_path))
+            agents = cached
         else:
             download.write_atomically(cache_path, data)
         self._agents = agents

@@ -1,9 +1,10 @@
 """Downloads an agent's program once and unpacks it into the cache.
 
 An archive's content is foreign: nothing is written outside of its own directory, no link in it leads out, and its size
-has a limit. A directory that exists is complete, because it gets its name last.
+has a limit. A directory gets its name last, so it is complete, unless somebody has removed something from it.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -70,10 +71,14 @@ def _unpack(archive: Archive, directory: Path) -> None:
         if not program.is_file():
             raise ValueError(f"it does not contain {archive.program}, which the registry names")
         program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        stored_program = directory / _check_program(archive.program)
+        with contextlib.suppress(FileNotFoundError):
+            if not stored_program.is_file():
+                os.rename(directory, Path(temporary, "incomplete"))
         try:
             os.rename(content, directory)
         except OSError:
-            if not directory.is_dir():  # else another process was quicker
+            if not stored_program.is_file():  # else another process was quicker
                 raise
 
 

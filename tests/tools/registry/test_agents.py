@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.tools.registry.agents import Archive, Registry, RegistryError, is_id
+from acp_proxy.tools.registry.agents import Archive, NotAsked, Registry, RegistryError, is_id
 from tests.tools.registry.server import Server, serve
 
 NPX = {
@@ -84,6 +84,23 @@ def test_offline_what_was_read_before_is_used_and_said(server: Server, tmp_path:
     said: list[str] = []
     assert Registry(url, tmp_path, said.append).find("claude-acp").name == "Claude"
     assert "cannot be read now" in said[0]
+
+
+@pytest.mark.parametrize("damaged", [b"", b'{"agents": [', b'{"agents": 1}'])
+def test_a_cache_that_is_damaged_counts_as_none(damaged: bytes, server: Server, tmp_path: Path) -> None:
+    url = server.serve_agents(NPX)
+    Registry(url, tmp_path).find("claude-acp")
+    [kept] = tmp_path.glob("registry-*.json")
+    kept.write_bytes(damaged)
+    with pytest.raises(NotAsked, match="is not here"):
+        Registry(url, tmp_path).find("claude-acp", may_wait=False, may_download=False)
+    assert Registry(url, tmp_path).find("claude-acp", may_wait=False).name == "Claude"
+    assert Registry(url, tmp_path).find("claude-acp").name == "Claude"
+    assert len(server.asked) == 2
+    kept.write_bytes(damaged)
+    server.answers.clear()
+    with pytest.raises(RegistryError, match=r"cannot be read .*404.* give the agent's own command"):
+        Registry(url, tmp_path).find("claude-acp")
 
 
 def test_offline_without_a_cache_the_error_says_what_to_do(server: Server, tmp_path: Path) -> None:

@@ -56,6 +56,18 @@ def test_a_program_is_unpacked_once_and_can_be_started(name: str, body: bytes, s
     assert said == ["Downloading Codex 0.9 …"]
 
 
+def test_a_program_that_was_removed_is_downloaded_again(server: Server, tmp_path: Path) -> None:
+    server.answers["/c.tgz"] = make_tar({"bin/agent": PROGRAM, "lib/x": b"x"})
+    whole = []
+    for _ in range(2):
+        program = Path(install(agent(f"{server.url}/c.tgz"), tmp_path)[0])
+        assert program.read_bytes() == PROGRAM
+        whole.append(everything(tmp_path))
+        program.unlink()
+    assert whole[0] == whole[1]
+    assert server.asked == ["/c.tgz"] * 2
+
+
 def test_a_right_digest_is_accepted_and_a_wrong_one_is_not(server: Server, tmp_path: Path) -> None:
     server.answers["/c.tgz"] = body = make_tar({"bin/agent": PROGRAM})
     right = hashlib.sha256(body).hexdigest()
