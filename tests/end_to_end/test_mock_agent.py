@@ -171,6 +171,14 @@ def test_a_cancelled_permission_ends_the_turn(start: Start) -> None:
 # --- pauses, and the end of the input
 
 
+def stop_reasons_of(editor: Editor) -> list[str]:
+    """Of the turns that have ended in version 2."""
+    updates = [
+        message["params"]["update"] for message in editor.messages() if message.get("method") == "session/update"
+    ]
+    return [update["stopReason"] for update in updates if update.get("state") == "idle"]
+
+
 def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> None:
     editor = start(
         transcript_lines.prompt_line("go"),
@@ -208,6 +216,26 @@ def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start)
     editor.notify("session/cancel", {"sessionId": session})
     assert [editor.wait_for_result(first), editor.wait_for_result(second)] == [CANCELLED, CANCELLED]
     assert texts(editor.prompt(session, "fast")) == ["ok"]
+
+
+def test_in_version_2_a_waiting_turn_that_is_cancelled_has_been_accepted(start: Start) -> None:
+    slow = [
+        transcript_lines.prompt_line("slow"),
+        transcript_lines.agent_chunk("Look"),
+        transcript_lines.answer(at=NIGHT),
+    ]
+    editor = start(*slow, options=())
+    editor.initialize(protocolVersion=2)
+    session = editor.new_session()
+    first, second = editor.start_prompt(session, "slow"), editor.start_prompt(session, "slow")
+    editor.wait_for_text("Look")
+    editor.notify("session/cancel", {"sessionId": session})
+    assert [editor.wait_for_result(first), editor.wait_for_result(second)] == [
+        {"messageId": "mock-1"},
+        {"messageId": "mock-2"},
+    ]
+    assert editor.end() == 0
+    assert stop_reasons_of(editor) == ["cancelled", "cancelled"]
 
 
 def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
@@ -378,6 +406,17 @@ def test_invalid_requests_are_refused(start: Start) -> None:
     editor = start(*TURN)
     editor.open()
     assert [error_of(editor, method, params) for method, params, _ in NONSENSE] == [code for *_, code in NONSENSE]
+
+
+def test_a_client_may_initialize_again_and_stays_with_version_2(start: Start) -> None:
+    editor = start(*TURN)
+    editor.initialize()
+    for version in (2, 2, 1):
+        assert editor.initialize(protocolVersion=version)["protocolVersion"] == 2
+    session = editor.new_session()
+    assert editor.wait_for_result(editor.start_prompt(session, "Fix the login")) == {"messageId": "mock-1"}
+    assert editor.initialize(protocolVersion=2)["protocolVersion"] == 2
+    assert [row["sessionId"] for row in editor.sessions()] == [transcript_lines.SESSION, session]
 
 
 def test_invalid_lines_are_refused_and_others_answered(start: Start) -> None:

@@ -37,7 +37,7 @@ class PromptPlayer:
 
     async def play(self, turn: RecordedTurn) -> None:
         """Play a turn. If ``scope`` is cancelled, the turn ends with the stop reason ``cancelled``."""
-        self._begin(turn.at)
+        await self._begin(turn.at)
         with self.scope:
             for step in turn.steps:
                 await self._play_step(step)
@@ -49,7 +49,7 @@ class PromptPlayer:
     async def send_text(self, text: str) -> None:
         """Answer with this text."""
         stamp = self.session.summary.last or ""
-        self._begin(stamp)
+        await self._begin(stamp)
         update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": {"type": "text", "text": text}}
         self._send(jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update}), stamp)
         await self._answer(jsonrpc.encode_result(self.request.id, {"stopReason": "end_turn"}), stamp)
@@ -100,7 +100,7 @@ class PromptPlayer:
 
     # Sending.
 
-    def _begin(self, stamp: str) -> None:
+    async def _begin(self, stamp: str) -> None:
         raw = self.request.raw
         self.session.take(Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw)))
 
@@ -151,7 +151,7 @@ class PromptPlayerV2(PromptPlayer):
         self._v1_as_v2 = V1ToV2Converter(session.id)
         self._message_id = ""
 
-    def _begin(self, stamp: str) -> None:
+    async def _begin(self, stamp: str) -> None:
         self.session.played_prompts += 1
         self._message_id = f"mock-{self.session.played_prompts}"
         raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
@@ -165,6 +165,7 @@ class PromptPlayerV2(PromptPlayer):
             ),
             stamp,
         )
+        await self._flush()  # a cancelled turn has been accepted, too
 
     def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is None or acp.update_kind(acp.read_update(line)) == update_kinds.CURRENT_MODE:

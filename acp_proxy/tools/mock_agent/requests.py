@@ -94,7 +94,7 @@ class RequestHandlers:
         if type(version) is not int:
             raise InvalidParams("protocolVersion must be an integer")
         agent_info = {"name": NAME, "title": "Mock agent", "version": __version__}
-        if version >= versions.V2.version:
+        if version >= versions.V2.version or self.speaks_v2:
             return self._answer_initialize_v2(agent_info)
         client_capabilities = acp.member(params, "clientCapabilities")
         self._kinds = update_kinds.find_allowed(client_capabilities)
@@ -109,10 +109,12 @@ class RequestHandlers:
         return Reply({**result, "agentInfo": agent_info, "authMethods": []})
 
     def _answer_initialize_v2(self, agent_info: object) -> Reply:
-        self.speaks_v2 = True
-        self._sessions.use_v2()
-        del self._handlers[acp.SET_MODE]
-        self._handlers |= {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.CLOSE: self._close}
+        if not self.speaks_v2:
+            self.speaks_v2 = True
+            self._sessions.use_v2()
+            del self._handlers[acp.SET_MODE]
+            self._handlers |= {acp.LIST: self._list, acp.LOAD: self._load}
+            self._handlers |= {acp.RESUME: self._resume, acp.CLOSE: self._close}
         deletes: dict[str, object] = {"delete": {}} if acp.DELETE in self._offered else {}
         session = {"prompt": {name: {} for name in _ANY_PROMPT}, **deletes}
         return Reply({"protocolVersion": versions.V2.version, "info": agent_info, "capabilities": {"session": session}})
