@@ -111,11 +111,12 @@ def is_hunk(item: object) -> bool:
     return acp.member(acp.member(acp.member(item, "_meta"), _OWN_META), "isHunk") is True
 
 
-def permission_call_as_v1(subject: object, title: str | None) -> dict[str, object]:
-    """The call that a permission request is about. ``title``: the request's, for a request about something else."""
+def permission_call_as_v1(subject: object, title: str | None, own_id: str) -> dict[str, object]:
+    """The call that a permission request is about. ``title``: the request's, for a request about something else.
+    ``own_id``: for a request about no call, since version 1 needs an id."""
     call = acp.member(subject, "toolCall")
     if not isinstance(call, Mapping):
-        return {"toolCallId": acp.text(subject, "toolCallId") or "", "title": title}
+        return {"toolCallId": acp.text(subject, "toolCallId") or own_id, "title": title}
     return {name: value for name, value in call.items() if name not in ("content", "status") and value is not None}
 
 

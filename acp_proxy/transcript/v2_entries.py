@@ -437,9 +437,10 @@ class V2AsV1:
 
 def _make_permission_request(entry: Entry, params: object) -> Entry:
     """A permission request as version 1 has it, about a call."""
-    call = v2_updates.permission_call_as_v1(acp.member(params, "subject"), acp.text(params, "title"))
-    v1_params = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
     id = acp.member(entry.value, "id")
+    own_id = f"acp-proxy-permission-{entry.run}-{id}"
+    call = v2_updates.permission_call_as_v1(acp.member(params, "subject"), acp.text(params, "title"), own_id)
+    v1_params = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
     value = {"jsonrpc": "2.0", "id": id, "method": acp.REQUEST_PERMISSION, "params": v1_params}
     return Entry(entry.at, entry.run, Peer.AGENT, None, jsonrpc.dump(value), value)
 

@@ -214,6 +214,13 @@ def test_a_permission_request_about_a_command_has_the_requests_title() -> None:
     assert question.value["params"]["toolCall"] == {"toolCallId": "c", "title": "May I?"}  # type: ignore[index]
 
 
+def test_a_permission_request_about_no_call_gets_an_id_of_its_own() -> None:
+    for subject in ({"type": "command", "command": "make"}, None):
+        [question] = retell(permission(subject))
+        call = question.value["params"]["toolCall"]  # type: ignore[index]
+        assert call == {"toolCallId": f"acp-proxy-permission-{RUN}-7", "title": "May I?"}
+
+
 def test_a_call_shows_the_output_of_its_terminal_also_what_comes_later() -> None:
     shows = update_entry("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
     begun = update_entry("terminal_update", terminalId="x", command="make")
