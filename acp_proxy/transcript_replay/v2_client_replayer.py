@@ -215,12 +215,13 @@ def _format_range(first: int, count: int) -> str:
     return f"{first + 1 if count else first},{count}"
 
 
-# --- Changes the ids in updates of version 2, where an id belongs to one message, call, terminal or plan of a session.
+# --- Changes the ids in updates and permission requests of version 2, where an id belongs to one message, call,
+# terminal or plan of a session.
 
 
 _ID_NAMES = frozenset({"messageId", "toolCallId", "terminalId", "planId", "compactionId"})
-_WITH_INNER_IDS = ("plan", "content")
-"""The members of an update that may have ids inside."""
+_WITH_INNER_IDS = ("plan", "content", "toolCall")
+"""The members of an update, or of the subject of a permission request, that may have ids inside."""
 
 
 def prefix_ids(lines: list[bytes], prefix: str) -> list[bytes]:
@@ -229,12 +230,13 @@ def prefix_ids(lines: list[bytes], prefix: str) -> list[bytes]:
 
 
 def _prefix_ids_of(line: bytes, prefix: str) -> bytes:
-    update = acp.read_update(line)
+    params = acp.member(jsonrpc.parse_leniently(line), "params")
+    name = "subject" if acp.member(params, "update") is None else "update"
     text = json_splice.decode(line)
     try:
-        start, _ = json_splice.find_span(text, "params", "update")
+        start, _ = json_splice.find_span(text, "params", name)
         return json_splice.encode(
-            json_splice.replace_spans(text, list(_find_prefixed_ids(text, start, update, prefix)))
+            json_splice.replace_spans(text, list(_find_prefixed_ids(text, start, acp.member(params, name), prefix)))
         )
     except (ValueError, KeyError):
         return line

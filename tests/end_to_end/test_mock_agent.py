@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.appender import TranscriptAppender
 from tests import forked
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed, prompt_params
@@ -166,6 +167,84 @@ def test_a_cancelled_permission_ends_the_turn(start: Start) -> None:
     session = editor.open()
     assert prompt_for_lines(editor, session, "Fix the login")[1]["result"] == CANCELLED
     assert texts(editor.list_updates(session)) == ["Look", "ing."]
+
+
+# --- version 2
+
+
+def v2_line(value: dict[str, Any], peer: Peer = Peer.AGENT, of: str | None = None) -> bytes:
+    return transcript_lines.message(value, peer, of, version=2)
+
+
+def v2_update(kind: str, **fields: Any) -> bytes:
+    params = {"sessionId": transcript_lines.SESSION, "update": {"sessionUpdate": kind, **fields}}
+    return v2_line({"method": "session/update", "params": params})
+
+
+def v2_prompt(text: str, id: int) -> bytes:
+    params = prompt_params(transcript_lines.SESSION, text)
+    return v2_line({"id": id, "method": "session/prompt", "params": params}, Peer.CLIENT)
+
+
+ABOUT_COMMAND = {
+    "title": "Run it?",
+    "description": "It lists files",
+    "subject": {"type": "command", "command": "ls", "cwd": "/x", "toolCallId": "t", "_meta": {"a": 1}},
+    "options": recording.OPTIONS,
+    "_meta": {"b": 2},
+}
+QUESTION = {"id": 5, "method": "session/request_permission", "params": {"sessionId": "sess-1", **ABOUT_COMMAND}}
+TURN_V2 = [
+    v2_prompt("Fix the login", 1),
+    v2_update("state_update", state="running"),
+    v2_line({"id": 1, "result": {"messageId": "m"}}, of="session/prompt"),
+    v2_update("user_message", messageId="m", content=[{"type": "text", "text": "Fix the login"}]),
+    v2_update("tool_call_update", toolCallId="t", title="List", status="pending"),
+    v2_update("state_update", state="requires_action"),
+    v2_line(QUESTION),
+    v2_line({"id": 5, "result": SELECTED}, Peer.CLIENT, "session/request_permission"),
+    v2_update("state_update", state="running"),
+    v2_update("user_message", messageId="m2", content=[{"type": "text", "text": "And B"}]),
+    v2_update("tool_call_update", toolCallId="t", status="completed"),
+    v2_update("state_update", state="idle", stopReason="end_turn", _meta={"k": 1}),
+]
+
+
+def test_a_turn_of_version_2_is_played_unchanged_except_for_ids(start: Start) -> None:
+    editor = start(*TURN_V2, on_request=make_answerer(SELECTED))
+    editor.initialize(protocolVersion=2)
+    editor.wait_for_result(editor.start_request("session/resume", {"sessionId": "sess-1", "cwd": "/x"}))
+    since = editor.count_lines()
+    editor.start_prompt("sess-1", "Fix the login")
+    editor.wait_for_line(raw(TURN_V2[-1]))
+    played = b"".join(line.raw for line in editor.lines[since + 3 :]).replace(b'"mock-1-', b'"')
+    recorded = [raw(line) for line in TURN_V2[4:] if b'"from":"agent"' in line]
+    assert played == b"".join(recorded).replace(b'"id":5', b'"id":0')
+    assert editor.wait_for_method("session/request_permission")["params"]["subject"]["toolCallId"] == "mock-1-t"
+
+
+def test_a_prompt_that_was_refused_in_version_2_is_refused_again(start: Start) -> None:
+    problem = {"code": INTERNAL_ERROR, "message": "boom", "data": {"d": 1}}
+    editor = start(v2_prompt("go", 1), v2_line({"id": 1, "error": problem}, of="session/prompt"))
+    editor.initialize(protocolVersion=2)
+    session = editor.new_session()
+    lines, answer = prompt_for_lines(editor, session, "go")
+    assert (lines, answer["error"]) == ([], problem)
+    assert editor.end() == 0
+    assert stop_reasons_of(editor) == []
+
+
+def test_a_turn_of_version_1_is_replayed_in_version_2_as_it_was_played(start: Start) -> None:
+    editor = start(*TURN, on_request=make_answerer(SELECTED))
+    editor.initialize(protocolVersion=2)
+    session = editor.new_session()
+    editor.start_prompt(session, "Fix the login")
+    editor.wait_for(lambda message: "idle" in json.dumps(message))
+    since = editor.count_lines()
+    params = {"sessionId": session, "cwd": "/x", "replayFrom": {"type": "start"}}
+    editor.wait_for_result(editor.start_request("session/resume", params))
+    updates = [message["params"]["update"] for message in editor.messages(since) if "method" in message]
+    assert [update["status"] for update in updates if "status" in update] == ["pending", "completed"]
 
 
 # --- pauses, and the end of the input

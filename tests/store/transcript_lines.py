@@ -69,10 +69,19 @@ def note(kind: str, *, at: int = 0, run: str = RUN, **fields: object) -> bytes:
     return file_format.encode_note(time(at), run, {"type": kind} | fields)
 
 
-def message(value: object, peer: Peer, of: str | None = None, *, at: float = 0, run: str = RUN) -> bytes:
-    """A message of either side."""
+def message(
+    value: object,
+    peer: Peer,
+    of: str | None = None,
+    *,
+    at: float = 0,
+    run: str = RUN,
+    version: int = file_format.ACP_V1,
+) -> bytes:
+    """A message of either side. ``version``: of the protocol."""
     raw = jsonrpc.dump(value)
-    return file_format.encode_message(time(at), run, peer, raw, of, is_plain=jsonrpc.is_embeddable(raw))
+    is_plain = jsonrpc.is_embeddable(raw)
+    return file_format.encode_message(time(at), run, peer, raw, of, is_plain=is_plain, protocol_version=version)
 
 
 def entry(line: bytes) -> Entry:

@@ -36,6 +36,17 @@ def test_every_id_in_an_update_is_changed() -> None:
     assert prefixed_update("compaction_update", compactionId="k")["compactionId"] == "old-k"
 
 
+def test_every_id_in_the_subject_of_a_permission_request_is_changed() -> None:
+    raw = b'{"id":0,"params":{"toolCallId":"x","subject":%b,"options":[{"optionId":"c"}]}}\n'
+    call = raw % b'{"type":"tool_call", "toolCall":{"toolCallId":"c","content":[{"terminalId":"t"}]}}'
+    command = raw % b'{"type":"command","toolCallId":"c","terminalId":null}'
+    assert prefix_ids([call, command, raw % b"null"], "old-") == [
+        call.replace(b'Id":"c"', b'Id":"old-c"', 1).replace(b'"t"', b'"old-t"'),
+        command.replace(b'Id":"c"', b'Id":"old-c"', 1),
+        raw % b"null",
+    ]
+
+
 def test_other_bytes_stay_and_what_makes_no_sense_too() -> None:
     spaced = b'{"params": {"update" :{"messageId" : 7, "content": null, "x":1.0}}}\n'
     assert prefix_ids([spaced + b"odd\n", b'{"params":[]}\n'], "old-") == [spaced + b"odd\n", b'{"params":[]}\n']

@@ -22,6 +22,8 @@ _BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 class PromptPlayer:
     """The answer to one prompt."""
 
+    _version = ACP_V1
+
     def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
         """``speed``: times faster than recorded; 0: as fast as possible."""
         self.session = session
@@ -37,7 +39,7 @@ class PromptPlayer:
 
     async def play(self, turn: RecordedTurn) -> None:
         """Play a turn. If ``scope`` is cancelled, the turn ends with the stop reason ``cancelled``."""
-        await self._begin(turn.at)
+        await self._begin(turn.at, turn.refusal)
         with self.scope:
             for step in turn.steps:
                 await self._play_step(step)
@@ -78,7 +80,7 @@ class PromptPlayer:
         line = self._encode_question(step, id)
         if line is not None:
             self._open_questions[step.number] = step, id
-            self._unsent.append((line, replace_line(step.entry, line)))
+            self._add(line, step.entry)
 
     def _encode_question(self, step: Ask, id: RequestId) -> bytes | None:
         return self._turn_lines.encode_question(step, id)
@@ -100,17 +102,24 @@ class PromptPlayer:
 
     # Sending.
 
-    async def _begin(self, stamp: str) -> None:
-        raw = self.request.raw
-        self.session.take(Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw)))
+    async def _begin(self, stamp: str, refusal: Answer | None = None) -> None:
+        """Begin the answer; with ``refusal``, the recorded prompt was refused, so no turn began."""
+        raw, version = self.request.raw, self._version
+        self.session.take(
+            Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw), protocol_version=version)
+        )
 
     def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is not None:
-            self._unsent.append((line, replace_line(entry, line)))
+            self._add(line, entry)
 
     def _send(self, line: bytes, stamp: str, of: str | None = None) -> None:
         """Send a line of our own."""
-        self._unsent.append((line, replace_line(Entry(stamp, RUN, Peer.AGENT, of), line)))
+        self._add(line, Entry(stamp, RUN, Peer.AGENT, of))
+
+    def _add(self, line: bytes, entry: Entry) -> None:
+        """Send this line next, as the one of an entry."""
+        self._unsent.append((line, replace_line(replace(entry, protocol_version=self._version), line)))
 
     async def _answer(self, line: bytes, stamp: str) -> None:
         self._send(line, stamp, acp.PROMPT)
@@ -140,39 +149,38 @@ class PromptPlayer:
 # sent as they came, others in the forms of version 2. Ids get a prefix, since a turn may be played twice in a session.
 
 
-V2 = versions.V2.version
-
-
 class PromptPlayerV2(PromptPlayer):
     """The answer to one prompt, in version 2."""
+
+    _version = versions.V2.version
 
     def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
         super().__init__(connection, session, request, speed)
         self._v1_as_v2 = V1ToV2Converter(session.id)
         self._message_id = ""
+        self._refusal: bytes | None = None
 
-    async def _begin(self, stamp: str) -> None:
+    async def _begin(self, stamp: str, refusal: Answer | None = None) -> None:
+        await super()._begin(stamp)
         self.session.played_prompts += 1
         self._message_id = f"mock-{self.session.played_prompts}"
-        raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
-        self.session.take(Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw), protocol_version=V2))
+        if refusal is not None:
+            self._refusal = self._turn_lines.encode_answer(refusal, self.request.id)
+            return
+        blocks = acp.member(self.request.params, "prompt")
         accepted = jsonrpc.encode_result(self.request.id, {"messageId": self._message_id})
+        echo = {"sessionUpdate": update_kinds.USER_MESSAGE, "messageId": self._message_id, "content": blocks}
         self._put(self._update({"sessionUpdate": update_kinds.WORK_STATE, "state": "running"}), stamp)
         self._put(accepted, stamp, acp.PROMPT)
-        self._put(
-            self._update(
-                {"sessionUpdate": update_kinds.USER_MESSAGE, "messageId": self._message_id, "content": blocks}
-            ),
-            stamp,
-        )
+        self._put(self._update(echo), stamp)
         await self._flush()  # a cancelled turn has been accepted, too
 
     def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is None or acp.update_kind(acp.read_update(line)) == update_kinds.CURRENT_MODE:
             return
-        lines = [line] if entry.protocol_version == V2 else self._v1_as_v2.convert([line])
+        lines = [line] if entry.protocol_version == self._version else self._v1_as_v2.convert([line])
         [renamed] = prefix_ids(lines, f"{self._message_id}-")
-        self._unsent.append((renamed, replace_line(replace(entry, protocol_version=V2), renamed)))
+        self._add(renamed, entry)
 
     def _send(self, line: bytes, stamp: str, of: str | None = None) -> None:
         self._play_entry(Entry(stamp, RUN, Peer.AGENT, of), line)
@@ -181,39 +189,41 @@ class PromptPlayerV2(PromptPlayer):
         line = super()._encode_question(step, id)
         if line is None:
             return None
-        params = acp.member(jsonrpc.parse_leniently(line), "params")
-        call = acp.member(params, "toolCall" if step.entry.protocol_version == ACP_V1 else "subject")
-        if step.entry.protocol_version != ACP_V1:
-            call = acp.member(call, "toolCall")
-        question_params: dict[str, object] = {"sessionId": self.session.id, "options": acp.member(params, "options")}
-        question_params["title"] = acp.text(params, "title") or acp.text(call, "title") or "May I go on?"
-        if isinstance(call, dict):
-            question_params["subject"] = {
-                "type": "tool_call",
-                "toolCall": self._describe_call(call, is_v1=step.entry.protocol_version == ACP_V1),
-            }
-        return jsonrpc.encode_request(id, acp.REQUEST_PERMISSION, question_params)
+        lines = [self._restate_question(line, id) if step.entry.protocol_version == ACP_V1 else line]
+        [renamed] = prefix_ids(lines, f"{self._message_id}-")
+        return renamed
 
-    def _describe_call(self, call: dict[str, object], *, is_v1: bool) -> object:
-        line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
-        [renamed] = prefix_ids(
-            V1ToV2Converter(self.session.id).convert([line]) if is_v1 else [line], f"{self._message_id}-"
+    def _restate_question(self, line: bytes, id: RequestId) -> bytes:
+        """A permission request of version 1 as one of version 2."""
+        params = acp.member(jsonrpc.parse_leniently(line), "params")
+        others = (
+            {name: value for name, value in params.items() if name != "toolCall"} if isinstance(params, dict) else {}
         )
-        update = acp.read_update(renamed)
-        return (
-            {name: value for name, value in update.items() if name != "sessionUpdate"}
-            if isinstance(update, dict)
-            else {}
-        )
+        call = acp.member(params, "toolCall")
+        title = acp.text(call, "title") or "May I go on?"
+        subject: dict[str, object] = {}
+        if isinstance(call, dict):
+            call_line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
+            update = acp.read_update(V1ToV2Converter(self.session.id).convert([call_line])[0])
+            fields = update.items() if isinstance(update, dict) else ()
+            call_as_v2 = {name: value for name, value in fields if name != "sessionUpdate"}
+            subject = {"subject": {"type": "tool_call", "toolCall": call_as_v2}}
+        return jsonrpc.encode_request(id, acp.REQUEST_PERMISSION, {**others, "title": title, **subject})
 
     def _encode_ending(self, step: Answer) -> bytes:
-        if step.entry is not None and step.entry.protocol_version == V2 and step.entry.answered_method is None:
+        if (
+            step.entry is not None
+            and step.entry.protocol_version == self._version
+            and step.entry.answered_method is None
+        ):
             return self._turn_lines.encode_entry(step.entry) or self._encode_idle({})
         return super()._encode_ending(step)
 
     async def _answer(self, line: bytes, stamp: str) -> None:
         message = jsonrpc.parse_leniently(line)
-        if acp.text(message, "method") is None:
+        if self._refusal is not None:  # also if the turn was cancelled: it never began
+            line = self._refusal
+        elif acp.text(message, "method") is None:
             error, result = acp.member(message, "error"), acp.member(message, "result")
             end_members = (
                 {"stopReason": acp.text(result, "stopReason")}
@@ -221,12 +231,12 @@ class PromptPlayerV2(PromptPlayer):
                 else {"stopReason": "error", "error": error}
             )
             line = self._encode_idle({name: value for name, value in end_members.items() if value is not None})
-        self._put(line, stamp)
+        self._put(line, stamp, acp.PROMPT if self._refusal is not None else None)
         await self._flush()
         self._is_answered = True
 
     def _put(self, line: bytes, stamp: str, of: str | None = None) -> None:
-        self._unsent.append((line, replace_line(Entry(stamp, RUN, Peer.AGENT, of, protocol_version=V2), line)))
+        self._add(line, Entry(stamp, RUN, Peer.AGENT, of))
 
     def _update(self, update: dict[str, object]) -> bytes:
         return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.views.moments import measure_between
 
-_AGENTS_OWN_KINDS = frozenset({update_kinds.WORK_STATE, update_kinds.USER_CHUNK, update_kinds.USER_MESSAGE})
-"""Kinds of version 2 that the mock agent sends by itself: its state, and the repeated prompt."""
 NO_END = "The recording of this turn has no end."
 
 
@@ -79,14 +78,24 @@ class RecordedTurn:
     prompt: object
     steps: tuple[Step, ...]
 
+    @property
+    def refusal(self) -> Answer | None:
+        """The answer, if that of an agent of version 2 refused the prompt, so that no turn began."""
+        [answer] = [step for step in self.steps if isinstance(step, Answer)]
+        entry = answer.entry
+        is_v2 = entry is not None and entry.protocol_version == versions.V2.version
+        return answer if is_v2 and entry is not None and entry.answered_method == acp.PROMPT else None
+
 
 def cut_into_turns(session_id: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
     """The turns of a session's transcript."""
+    all_entries = list(entries)
+    accepted_ids = frozenset(id for entry in all_entries if (id := _read_accepted_id(entry)) is not None)
     turns: list[_OpenTurn] = []
     open_turns: dict[tuple[str, bytes], _OpenTurn] = {}
-    for entry in entries:
+    for entry in all_entries:
         if entry.is_prompt:
-            turns.append(_OpenTurn(entry))
+            turns.append(_OpenTurn(entry, accepted_ids))
             open_turns[entry.request_key] = turns[-1]
         elif entry.answered_method == acp.PROMPT and entry.peer is Peer.AGENT:
             if not _only_accepts(entry) and (turn := open_turns.pop(entry.request_key, None)) is not None:
@@ -104,6 +113,12 @@ def _only_accepts(entry: Entry) -> bool:
     return entry.protocol_version == versions.V2.version and acp.member(entry.value, "error") is None
 
 
+def _read_accepted_id(entry: Entry) -> str | None:
+    """The id of the user message that a prompt of version 2 became, if this answer says so."""
+    is_answer = entry.answered_method == acp.PROMPT and entry.peer is Peer.AGENT
+    return acp.text(acp.member(entry.value, "result"), "messageId") if is_answer and _only_accepts(entry) else None
+
+
 def _is_idle(entry: Entry) -> bool:
     """Whether the agent says that nothing is under way, which ends a turn of version 2."""
     update = acp.member(acp.member(entry.value, "params"), "update")
@@ -113,13 +128,18 @@ def _is_idle(entry: Entry) -> bool:
 
 @dataclass(slots=True)
 class _OpenTurn:
-    """A turn being read. Its answer may come after the next prompt; other entries then belong to that prompt."""
+    """A turn being read. Its answer may come after the next prompt; other entries then belong to that prompt.
+
+    ``accepted_ids``: of the user messages that are prompts.
+    """
 
     prompt: Entry
+    accepted_ids: frozenset[str]
     steps: list[Step] = field(default_factory=list)
     last: str = ""
     asked: dict[tuple[str, bytes], Ask] = field(default_factory=dict)
     has_ended: bool = False
+    has_state: bool = False
 
     def __post_init__(self) -> None:
         self.last = self.prompt.at
@@ -132,7 +152,7 @@ class _OpenTurn:
             return
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             update = acp.member(acp.member(value, "params"), "update")
-            if entry.protocol_version == versions.V2.version and acp.update_kind(update) in _AGENTS_OWN_KINDS:
+            if entry.protocol_version == versions.V2.version and self._is_sent_anyway(update):
                 return
             self.steps.append(Send(self._measure_pause(entry), entry, acp.text(update, "toolCallId")))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
@@ -143,6 +163,15 @@ class _OpenTurn:
                 self.steps.append(Await(ask.number, acp.member(value, "result")))
         else:
             self._measure_pause(entry)
+
+    def _is_sent_anyway(self, update: object) -> bool:
+        """Whether the mock agent says this in every turn of version 2: that it begins, and the prompt. What the agent
+        was doing after the turn is left out, since nothing says that it has ended."""
+        kind = acp.update_kind(update)
+        if kind == update_kinds.WORK_STATE:
+            is_first, self.has_state = not self.has_state, True
+            return self.has_ended or (is_first and acp.text(update, "state") == "running")
+        return update_kinds.find_v2_role(kind) is Role.USER and acp.text(update, "messageId") in self.accepted_ids
 
     def end(self, entry: Entry) -> None:
         if not self.has_ended:
@@ -168,7 +197,7 @@ class _OpenTurn:
         options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _read_list(options_offered)}
         kinds = {id: kind or "" for id, kind in options.items() if id is not None}
         about = params if entry.protocol_version == file_format.ACP_V1 else acp.member(params, "subject")
-        call = acp.text(acp.member(about, "toolCall"), "toolCallId")
+        call = acp.text(acp.member(about, "toolCall"), "toolCallId") or acp.text(about, "toolCallId")
         ask = Ask(self._measure_pause(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
         self.asked[entry.request_key] = ask
         self.steps.append(ask)

@@ -7,9 +7,11 @@ from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.mock_agent.steps import NO_END, Answer, Ask, Await, Keep, RecordedTurn, Send, Step, cut_into_turns
 from acp_proxy.transcript.file_format import Entry
+from tests.conversation import error
 from tests.store import transcript_lines
 from tests.strategies import any_entries
 from tests.tools.mock_agent.recording import SELECTED, call_line, entries, permission_answer, permission_request
+from tests.transcript import test_v2_entries as v2
 
 
 def turns(*lines: bytes) -> list[RecordedTurn]:
@@ -120,6 +122,47 @@ def test_terminal_notes_are_kept_and_messages_of_the_client_are_not_played() -> 
         transcript_lines.answer(at=6),
     )
     assert shape(turn) == [(Keep, None), (Answer, 1)]
+
+
+def test_of_version_2_all_is_played_but_what_begins_and_follows_every_turn() -> None:
+    steered = v2.whole_message("And B", id="m2", kind="user_message")
+    [turn] = cut_into_turns(
+        "s",
+        [
+            v2.prompt_entry(1),
+            v2.state("running"),
+            v2.whole_message("hello", id="u1", kind="user_message"),
+            v2.accept_prompt(1),
+            v2.chunk_entry("Look"),
+            v2.state("requires_action"),
+            v2.state("running"),
+            steered,
+            v2.state("idle", stopReason="end_turn"),
+            v2.state("running"),
+            v2.chunk_entry("late"),
+            v2.state("idle"),
+        ],
+    )
+    played = [acp.member(step.entry.value, "params") for step in turn.steps if isinstance(step, Send)]
+    updates = [acp.member(params, "update") for params in played]
+    assert [acp.text(update, "state") or acp.text(update, "messageId") for update in updates] == [
+        "a",
+        "requires_action",
+        "running",
+        "m2",
+        "a",
+    ]
+    assert turn.refusal is None
+
+
+def test_a_prompt_that_was_refused_in_version_2_has_its_refusal() -> None:
+    refusal = v2.entry(error(1, -32603, "no"), of=acp.PROMPT)
+    [turn] = cut_into_turns("s", [v2.prompt_entry(1), refusal])
+    assert turn.steps == (turn.refusal,)
+    assert turn.refusal is not None
+    assert turn.refusal.entry == refusal
+    [as_v1] = turns(transcript_lines.prompt_line("go"), transcript_lines.answer(error={"code": 1}))
+    assert as_v1.refusal is None
 
 
 @given(st.lists(any_entries, max_size=12))
