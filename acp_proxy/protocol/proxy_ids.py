@@ -5,6 +5,7 @@ process. A copy has the id of the row that it replaces.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 
 PROXY_ID_PREFIX = "acp-proxy."
 """The beginning of every such id. No agent uses it."""
@@ -21,6 +22,14 @@ def make_remote_id(uid: str, number: int = 1) -> str:
     """The id for a session of another machine. ``uid``: that of its transcript. ``number``: beyond 1 if that id is
     taken."""
     return f"{PROXY_ID_PREFIX}{uid}" + (f"-{number}" if number > 1 else "")
+
+
+def list_ancestors(folder: str, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """These sessions, each of which was made from the next one, each with its agent's folder before its id. ``folder``:
+    that of the first one's agent."""
+    for id in ids:
+        yield folder, id
+        folder = (parse_other_agents_id(id) or (folder,))[0]
 
 
 def is_proxy_id(session_id: str) -> bool:

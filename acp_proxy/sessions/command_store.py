@@ -134,17 +134,21 @@ class CommandStore(StoreBase):
     def open_child(self, listed: ListedSession, session_id: str) -> Iterator[TranscriptReader | None]:
         """Yields the transcript of a session that this one's agent began for its own work: nobody opened it; None if
         there is none. Raises OSError, NewerFormat."""
-        try:
-            is_gone = session_id in self.read_deleted(listed.agent_folder)
-            path = self.layout.transcript_path(listed.agent_folder, file_name(session_id))
-            reader = None if is_gone else TranscriptReader(path)
-        except FileNotFoundError:
-            reader = None
-        if reader is None:
+        opened = subagents.open_subagent(self.layout, self._iterate_folders(listed, session_id), session_id)
+        if opened is None:
             yield None
             return
-        with contextlib.closing(reader):
-            yield reader if subagents.is_of_subagent(reader.header) else None
+        with contextlib.closing(opened[1]) as reader:
+            yield reader
+
+    def _iterate_folders(self, listed: ListedSession, session_id: str) -> Iterator[str]:
+        """The folders that may have the session of a subagent of this session, where it was not deleted."""
+        if session_id not in self.read_deleted(listed.agent_folder):
+            yield listed.agent_folder
+        with contextlib.suppress(FileNotFoundError), contextlib.closing(self.open_listed(listed)) as reader:
+            for folder in subagents.list_folders(listed.agent_folder, reader)[1:]:
+                if session_id not in self.read_deleted(folder):
+                    yield folder
 
     def is_open(self, listed: ListedSession) -> bool:
         """Whether a process has the session's transcript open to append."""
@@ -181,43 +185,42 @@ class CommandStore(StoreBase):
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored. Raises OSError;
         Unreadable if the session is deleted but the index learns of it only with the next list."""
         agent_folder, path = listed.agent_folder, self.layout.transcript_path(listed.agent_folder, listed.name)
-        subagent_ids = [] if soft else self._find_own_subagents(agent_folder, path)
+        own_subagents = [] if soft else self._find_own_subagents(agent_folder, path)
         delete.delete_by_name(
             self.layout, agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
         )
-        names = [listed.name, *self._delete_subagents(agent_folder, subagent_ids)]
-        self.layout.get_journal(agent_folder).fsync()
-        self.store_index.remove(agent_folder, names)
+        names = {agent_folder: [listed.name]}
+        for folder, id in own_subagents:
+            delete.delete_by_id(self.layout, folder, id, soft=False, only_on_this_machine=False)
+            names.setdefault(folder, []).append(file_name(id))
+        for folder, names_of_folder in names.items():
+            self.layout.get_journal(folder).fsync()
+            self.store_index.remove(folder, names_of_folder)
 
-    def _find_own_subagents(self, agent_folder: str, path: Path) -> list[str]:
-        """The sessions of a transcript's subagents to which no other transcript leads, such as a fork of it. Empty if
-        the index cannot be read."""
-        found_ids = subagents.find_all_subagents(self.layout, agent_folder, [path])
-        if not found_ids:
+    def _find_own_subagents(self, agent_folder: str, path: Path) -> list[subagents.SessionKey]:
+        """The sessions of a transcript's subagents to which no other transcript leads, such as a fork or a copy of it.
+        Empty if the index cannot be read."""
+        found = subagents.find_all_subagents(self.layout, agent_folder, [path])
+        if not found:
             return []
+        all_folders = self.layout.list_agents()
         try:
-            named_ids = self.store_index.query(
-                lambda index: find_sessions.find_subagents(index, agent_folder), agent_folder
-            )
+            named_ids = self.store_index.query(find_sessions.find_subagents, *all_folders)
         except Unreadable:
             return []
-        own_names = {path.stem, *map(file_name, found_ids)}
-        kept_ids = {id for name, ids in named_ids.items() if name not in own_names for id in ids}
-        for name in self.layout.list_soft_deleted_names(agent_folder):
-            soft_deleted_path = self.layout.soft_deleted_path(agent_folder, name)
-            if soft_deleted_path != path:
-                kept_ids.update(subagents.list_subagents(self.layout, agent_folder, soft_deleted_path))
+        own = {(agent_folder, path.stem), *((folder, file_name(id)) for folder, id in found)}
+        kept_ids = {id for transcript, ids in named_ids.items() if transcript not in own for id in ids}
+        for folder in all_folders:
+            for name in self.layout.list_soft_deleted_names(folder):
+                soft_deleted_path = self.layout.soft_deleted_path(folder, name)
+                if soft_deleted_path != path:
+                    kept_ids.update(id for _, id in subagents.list_subagents(self.layout, folder, soft_deleted_path))
         new_ids = kept_ids
         while new_ids:
-            new_ids = {inner for id in new_ids for inner in named_ids.get(file_name(id), ())} - kept_ids
+            leading = [(folder, file_name(id)) for folder, id in found if id in new_ids]
+            new_ids = {inner for transcript in leading for inner in named_ids.get(transcript, ())} - kept_ids
             kept_ids |= new_ids
-        return [id for id in found_ids if id not in kept_ids]
-
-    def _delete_subagents(self, agent_folder: str, ids: list[str]) -> list[str]:
-        """Delete the sessions of subagents. Returns the names of their transcripts. Raises OSError."""
-        for id in ids:
-            delete.delete_by_id(self.layout, agent_folder, id, soft=False, only_on_this_machine=False)
-        return list(map(file_name, ids))
+        return [(folder, id) for folder, id in found if id not in kept_ids]
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
         """An agent's copies of another agent's session, newest first. Raises Unreadable."""
@@ -270,14 +273,17 @@ class CommandStore(StoreBase):
     def delete_soft_deleted(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
         path = self.layout.soft_deleted_path(deleted.agent_folder, deleted.name)
-        subagent_ids = self._find_own_subagents(deleted.agent_folder, path)
+        own_subagents = self._find_own_subagents(deleted.agent_folder, path)
         delete.delete_by_name(
             self.layout, deleted.agent_folder, deleted.session_id, deleted.name, soft=False, only_on_this_machine=False
         )
-        self._delete_subagents(deleted.agent_folder, subagent_ids)
-        self.layout.get_journal(deleted.agent_folder).fsync()
+        for folder, id in own_subagents:
+            delete.delete_by_id(self.layout, folder, id, soft=False, only_on_this_machine=False)
+        folders = {deleted.agent_folder, *(folder for folder, _ in own_subagents)}
+        for folder in folders:
+            self.layout.get_journal(folder).fsync()
         with contextlib.suppress(Unreadable):  # the mark stays, and the next query does it
-            self.store_index.catch_up(deleted.agent_folder)
+            self.store_index.catch_up(*folders)
 
     # --- the whole store
 

@@ -188,12 +188,12 @@ def find_ids_alike(index: Index, session_ids: Sequence[str], length: int) -> lis
     return [decode_id(session_id) for (session_id,) in rows]
 
 
-def find_subagents(index: Index, agent_folder: str) -> dict[str, set[str]]:
-    """By the name of each of an agent's transcripts: the ids of the sessions that its subagents have."""
-    query = "SELECT name, subagent.value FROM transcripts, json_each(state, '$.subagents') AS subagent WHERE agent = ?"
-    named_ids: dict[str, set[str]] = {}
-    for name, session_id in index.select(query, [agent_folder]):
-        named_ids.setdefault(name, set()).add(session_id)
+def find_subagents(index: Index) -> dict[tuple[str, str], set[str]]:
+    """By the agent's folder and the name of each transcript: the ids of the sessions that its subagents have."""
+    query = "SELECT agent, name, subagent.value FROM transcripts, json_each(state, '$.subagents') AS subagent"
+    named_ids: dict[tuple[str, str], set[str]] = {}
+    for agent_folder, name, session_id in index.select(query, []):
+        named_ids.setdefault((agent_folder, name), set()).add(session_id)
     return named_ids
 
 

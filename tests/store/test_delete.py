@@ -79,6 +79,25 @@ def test_the_sessions_of_subagents_stay_as_long_as_a_fork_names_them(store: Whol
         assert len(find_files_with(store, "words of subagents")) == left
 
 
+@pytest.mark.parametrize("goes_by_the_bin", [True, False])
+@pytest.mark.parametrize("copy_goes_first", [True, False])
+def test_the_sessions_of_subagents_stay_as_long_as_a_copy_for_another_agent_names_them(
+    store: WholeStore, copy_goes_first: bool, goes_by_the_bin: bool
+) -> None:
+    store_with_subagents(store, "parent", "words of subagents")
+    store_session(store, "unrelated", ("go", []), agent="other")
+    [parent] = [row for row in store.list_all() if row.session_id == "parent"]
+    sessions = ["parent", store.copy_for_agent(parent, "other", {})]
+    for session, left in zip(reversed(sessions) if copy_goes_first else sessions, (2, 0), strict=True):
+        [row] = [row for row in store.list_all() if row.session_id == session]
+        with store.open_child(row, "subagent") as reader:
+            assert reader is not None
+        store.delete_listed(row, soft=goes_by_the_bin)
+        if goes_by_the_bin:
+            store.delete_soft_deleted(*store.list_deleted())
+        assert len(find_files_with(store, "words of subagents")) == left
+
+
 def test_the_sessions_of_subagents_stay_as_long_as_a_newer_session_names_them(store: WholeStore) -> None:
     store_with_subagents(store, "parent", "words of subagents")
     [row] = [row for row in store.list_all() if row.session_id == "parent"]
