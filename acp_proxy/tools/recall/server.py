@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated
+from typing import Annotated, Any
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
-from pydantic import Field
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import Field, ValidationError
 
 from acp_proxy import __version__
 from acp_proxy.errors import AcpProxyError
@@ -23,9 +23,39 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempo
 Since = Annotated[str, Field(description=_WHEN)]
 
 
+_RULES = {
+    "missing": "is missing",
+    "string_type": "must be a string",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+}
+"""What an argument must be, by pydantic's types of errors; all others are those of an integer."""
+
+
+class _RecallServer(MCPServer):
+    """An ``MCPServer`` that says in a sentence which arguments are wrong."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as problem:
+            if isinstance(problem.__cause__, ValidationError):
+                raise ToolError(f"{name}: {_explain(problem.__cause__)}.") from problem
+            raise
+
+
+def _explain(problem: ValidationError) -> str:
+    return ", and ".join(
+        f"{error['loc'][0]} {_RULES.get(error['type'], 'must be an integer').format(**error.get('ctx', {}))}"
+        for error in problem.errors()
+    )
+
+
 def make_server(lookup: RecallAnswers) -> MCPServer:
     """The server with its three tools."""
-    server = MCPServer("acp-proxy", instructions=_ABOUT, version=__version__, log_level="ERROR")
+    server = _RecallServer("acp-proxy", instructions=_ABOUT, version=__version__, log_level="ERROR")
 
     def search_history(
         query: Annotated[str, Field(description='Words that occur in one turn, begin*, or "a phrase".')],

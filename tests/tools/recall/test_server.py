@@ -51,6 +51,23 @@ def test_everywhere_and_another_directory_are_options(store: WholeStore, tmp_pat
         assert {name for name in ("one", "other") if f"agent/{name}" in text} == shown
 
 
+def test_wrong_arguments_are_named_in_a_sentence(store: WholeStore) -> None:
+    _, results = ask_lookup(
+        RecallAnswers(store.root, EVERYWHERE),
+        ("search_history", {}),
+        ("search_history", {"query": 5, "limit": "x"}),
+        ("search_history", {"query": "login", "limit": 21}),
+        ("list_sessions", {"limit": 1.5, "since": None}),
+    )
+    assert all(result.is_error for result in results)
+    assert texts(results) == [
+        "search_history: query is missing.",
+        "search_history: query must be a string, and limit must be an integer.",
+        "search_history: limit must be at most 20.",
+        "list_sessions: since must be a string, and limit must be an integer.",
+    ]
+
+
 def test_a_mistake_is_answered_with_what_to_do(store: WholeStore) -> None:
     _, results = ask_lookup(
         RecallAnswers(store.root, EVERYWHERE),
@@ -63,7 +80,7 @@ def test_a_mistake_is_answered_with_what_to_do(store: WholeStore) -> None:
     assert all(result.is_error for result in results)
     for text, advice in zip(
         texts(results),
-        ("Give words", "such as 7d", "greater than or equal to 1", "list_sessions", "such as 3, 2-5"),
+        ("Give words", "such as 7d", "list_sessions: limit must be at least 1.", "list_sessions", "such as 3, 2-5"),
         strict=True,
     ):
         assert advice in text
