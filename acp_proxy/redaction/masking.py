@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import json_splice, jsonrpc
 from acp_proxy.redaction import secret_rules
+from acp_proxy.redaction.masks import make_mask
 from acp_proxy.redaction.secret_rules import BEFORE_LENGTH, LONG_RUN_PATTERN, RULES, SecretRule
 from acp_proxy.transcript import file_format
 
@@ -175,11 +176,6 @@ def find_in_text(text: str, candidates: Iterable[SecretRule], key: str = "") -> 
                 if start >= shift:
                     spans.append(Span(start - shift, end - shift, rule))
     return merge_spans(spans)
-
-
-def make_mask(size: int, mask_start: str) -> bytes:
-    """The mask of ``size`` bytes."""
-    return (mask_start.encode() if size >= len(mask_start) else b"").ljust(size, b"*")
 
 
 def apply_changes(line: bytes, changes: Iterable[MaskedSpan]) -> bytes:

@@ -10,11 +10,10 @@ so they appear in the line's bytes either plainly or as escapes.
 import re
 from dataclasses import dataclass
 
-MASK_START = "[redacted]"
+from acp_proxy.redaction.masks import CUT_OFF, MASK_START
+
 LONG_RUN_PATTERN = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
 """Most secrets are long words of these characters; other texts have few of them."""
-CUT_OFF = "[redacted private key]"
-"""The mask of a private key without its end: the next chunk still belongs to the key."""
 BEFORE_LENGTH = 100
 """Characters in front of a match in which ``SecretRule.preceding`` is looked for: room for the name of a setting."""
 LONGEST_SECRET = 32 * 1024

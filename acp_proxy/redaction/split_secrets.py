@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from acp_proxy.protocol import acp, json_splice, update_kinds
-from acp_proxy.redaction.masking import DecodedText, MaskedSpan, Masking, Span, apply_changes, make_mask, merge_spans
-from acp_proxy.redaction.secret_rules import CUT_OFF, LONGEST_SECRET, MASK_START, SecretRule
+from acp_proxy.redaction.masking import DecodedText, MaskedSpan, Masking, Span, apply_changes, merge_spans
+from acp_proxy.redaction.masks import CUT_OFF, MASK_START, make_mask
+from acp_proxy.redaction.secret_rules import LONGEST_SECRET, SecretRule
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 

@@ -20,6 +20,7 @@ from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, SessionsArgument, StoreOption, YesOption
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
+from acp_proxy.redaction.masks import MASK_START
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.relatives import TranscriptKey, find_relatives
 from acp_proxy.store.index_database import ListedSession
@@ -205,8 +206,6 @@ class _Redaction:
         return {}
 
     def _mask_title(self, row: ListedSession) -> ListedSession:
-        from acp_proxy.redaction.secret_rules import MASK_START  # imported late, as above
-
         title = row.title or ""
         if title.endswith("…"):  # the last word may be the beginning of a secret
             title = f"{title.rpartition(' ')[0]}…"

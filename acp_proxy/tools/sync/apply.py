@@ -168,12 +168,10 @@ def _compare_and_mask(context: SyncContext, tree: Tree, local_session: LocalSess
         if len(file_data) < segment.length:
             return context.state.put_local_session(replace(local_session, tip=tip))
         # Nothing is left to compare with a blank one: its words are gone, and its delete may still be on its way.
-        if (
-            not segment.is_blank
-            and hash_data(file_data) != segment.digest
-            and not _exchange_masks(context, tree, local_session, segment, offset, file_data)
-        ):
-            return context.state.put_local_session(replace(local_session, trouble="changed", has_news=False))
+        if not segment.is_blank and hash_data(file_data) != segment.digest:
+            trouble = _exchange_masks(context, tree, local_session, segment, offset, file_data)
+            if trouble:
+                return context.state.put_local_session(replace(local_session, trouble=trouble, has_news=False))
         offset, tip = offset + segment.length, segment.id
     return local_session
 
@@ -185,34 +183,39 @@ def _exchange_masks(
     segment: Segment,
     segment_offset: int,
     file_data: bytes,
-) -> bool:
+) -> str:
     """Apply the masks that the file lacks, and publish those that are new in it. ``file_data``: what it has of the
-    segment. Returns False if other things were changed in it."""
+    segment. Returns the trouble if anything else differs: "damaged" if a line is no entry, else "changed"."""
     segment_data, skip = context.read_data(segment), segment.known_skip
     if hash_data(segment_data) != segment.digest:
         context.state.put_segment(tree.uid, replace(segment, digest=hash_data(segment_data)))
-    masks = context.state.read_masks(segment.id)
-    known_data = records.apply_masks(b"\0" * skip + segment_data, masks)[skip:]
-    file_data = _restore_repaired(context, local_session, segment_offset, file_data, known_data)
-    masked_data = records.apply_masks(b"\0" * skip + file_data, masks)[skip:]
+    file_data = _restore_repaired(context, local_session, segment_offset, file_data, segment_data)
+    masked_data = records.apply_masks(b"\0" * skip + file_data, context.state.read_masks(segment.id))[skip:]
     if masked_data != file_data:
-        spans = records.find_spans(file_data, masked_data) or ()
         context.sessions.mask(
-            local_session.agent_folder, local_session.name, [(segment_offset + offset, new) for offset, new in spans]
+            local_session.agent_folder,
+            local_session.name,
+            [(segment_offset + offset, new) for offset, new in records.find_differences(file_data, masked_data)],
         )
     if masked_data == segment_data:
-        return True
-    new_spans = records.find_spans(segment_data, masked_data)
+        return ""
     lines = masked_data.split(b"\n")[:-1]
-    if new_spans is None or any(file_format.decode_entry(line) is None and line.strip() for line in lines):
-        return False
-    mask = Mask(tree.uid, segment.id, tuple((skip + offset, new) for offset, new in new_spans))
-    context.state.put_mask(mask)
-    context.publish(mask)
-    context.state.mark_for_rewrite(tree.uid, segment.id)
-    context.state.put_segment(tree.uid, replace(segment, digest=hash_data(masked_data)))
-    context.state.mark_changed(tree.uid)
-    return True
+    if any(file_format.decode_entry(line) is None and line.strip() for line in lines):
+        return "damaged"
+    # Not those in ``masked_data``: of two that overlap, only one is whole there.
+    file_masks = records.find_masks(file_data)
+    all_masks = [*records.find_masks(segment_data), *file_masks]
+    if records.overwrite(segment_data, all_masks) != records.overwrite(masked_data, all_masks):
+        return "changed"
+    new_masks = [(skip + offset, new) for offset, new in file_masks if not segment_data.startswith(new, offset)]
+    if new_masks:  # else the record was masked on another machine, which has not said so yet
+        mask = Mask(tree.uid, segment.id, tuple(new_masks))
+        context.state.put_mask(mask)
+        context.publish(mask)
+        context.state.mark_for_rewrite(tree.uid, segment.id)
+        context.state.put_segment(tree.uid, replace(segment, digest=hash_data(context.read_data(segment))))
+        context.state.mark_changed(tree.uid)
+    return ""
 
 
 def _restore_repaired(

@@ -7,10 +7,12 @@ segments: ``parent`` is the segment before, or the session's uid (``tree``) for 
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.redaction.masks import MASK
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 
@@ -79,7 +81,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Bytes of a segment that a redaction replaced: offsets in its data, and what is there now."""
+    """What a redaction put over words of a segment: offsets in its data, and the masks (``redaction.masks.MASK``)."""
 
     tree: str
     segment: str
@@ -204,30 +206,37 @@ def read_home(data: bytes) -> str:
     return acp.text(jsonrpc.parse_leniently(data.partition(b"\n")[0]), "home") or ""
 
 
-def apply_masks(data: bytes, masks: list[Mask]) -> bytes:
+def apply_masks(data: bytes, masks: Iterable[Mask]) -> bytes:
     """A segment's data with these masks, which must always come in the same order."""
-    masked = bytearray(data)
-    for mask in masks:
-        for offset, new in mask.spans:
-            if offset + len(new) <= len(masked):
-                masked[offset : offset + len(new)] = new
-    return bytes(masked)
+    return overwrite(data, (span for mask in masks for span in mask.spans))
 
 
-def find_spans(old_data: bytes, new_data: bytes) -> tuple[tuple[int, bytes], ...] | None:
-    """Where the data of a segment and what a file has of it differ; None if the lengths differ, or the newlines."""
-    old_lines, new_lines = old_data.split(b"\n"), new_data.split(b"\n")
-    if [len(line) for line in old_lines] != [len(line) for line in new_lines]:
-        return None
+def find_differences(old_data: bytes, new_data: bytes) -> tuple[tuple[int, bytes], ...]:
+    """Where data as long as ``old_data`` differs from it, in each line from the first byte to the last."""
     spans, offset = [], 0
-    for old, new in zip(old_lines, new_lines, strict=True):
+    for new in new_data.split(b"\n"):
+        old = old_data[offset : offset + len(new)]
         if old != new:
             differing = [
                 index for index, (old_byte, new_byte) in enumerate(zip(old, new, strict=True)) if old_byte != new_byte
             ]
             spans.append((offset + differing[0], new[differing[0] : differing[-1] + 1]))
-        offset += len(old) + 1
+        offset += len(new) + 1
     return tuple(spans)
+
+
+def find_masks(data: bytes) -> list[tuple[int, bytes]]:
+    """All masks in these data, with their offsets."""
+    return [(match.start(), match[0]) for match in MASK.finditer(data)]
+
+
+def overwrite(data: bytes, spans: Iterable[tuple[int, bytes]]) -> bytes:
+    """The data with these bytes at these offsets, as far as they fit."""
+    overwritten = bytearray(data)
+    for offset, new in spans:
+        if offset + len(new) <= len(overwritten):
+            overwritten[offset : offset + len(new)] = new
+    return bytes(overwritten)
 
 
 def _check_lines(record: SegmentRecord) -> None:
@@ -280,10 +289,10 @@ def _decode_spans(value: object) -> tuple[tuple[int, bytes], ...]:
     for span in value if isinstance(value, list) else []:
         match span:
             case [int(offset), str(new)] if offset >= 0:
-                try:
-                    spans.append((offset, new.encode("latin-1")))
-                except UnicodeEncodeError as problem:
-                    raise InvalidRecord from problem
+                mask = new.encode("latin-1", "replace")
+                if not MASK.fullmatch(mask):  # nobody may change words in another way
+                    raise InvalidRecord
+                spans.append((offset, mask))
             case _:
                 raise InvalidRecord
     return tuple(spans)

@@ -34,7 +34,7 @@ SAID = [
     SEGMENT,
     Label(transcript_lines.UID, transcript_lines.UID, records.TITLE, "Hello", 1, "m"),
     Death(transcript_lines.UID, "root", ("beside",)),
-    Mask(transcript_lines.UID, "segment", ((3, b"\xff***"),)),
+    Mask(transcript_lines.UID, "segment", ((3, b"[redacted]***"),)),
     records.BlankRecord(transcript_lines.UID, "id", "parent"),
     records.LogEnd("m", 3),
 ]
@@ -124,6 +124,19 @@ def test_any_json_is_a_record_or_none(value: dict[str, object], kind: str) -> No
         records.decode(jsonrpc.dump(value | {"kind": kind}) + b"\n")
     except InvalidRecord:
         return
+
+
+@pytest.mark.parametrize("mask", [b"*", b"[redacted]", b"[redacted]**", b"[redacted private key]*"])
+def test_a_mask_is_read_as_it_was_written(mask: bytes) -> None:
+    record = Mask("tree", "segment", ((3, mask),))
+    assert records.decode(records.encode(record, "laptop")).record == record
+
+
+@pytest.mark.parametrize("words", [b"", b"words", b"[redacted] words", b"*\n", b"\xff"])
+def test_words_in_place_of_a_mask_make_no_record(words: bytes) -> None:
+    encoded = records.encode(Mask("tree", "segment", ((0, b"***"), (3, words))), "laptop")
+    with pytest.raises(InvalidRecord):
+        records.decode(encoded)
 
 
 def test_a_key_file_is_private_and_read_again(tmp_path: Path) -> None:

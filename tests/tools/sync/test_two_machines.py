@@ -1,5 +1,6 @@
 """Two stores with a real place between them, sealed."""
 
+import re
 import time
 from contextlib import closing
 from pathlib import Path
@@ -307,6 +308,68 @@ def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple
     two.sync()
     assert secret not in str(two.prompts())
     assert secret.encode() not in _read_place(one)
+
+
+def test_two_redactions_that_overlap_leave_nothing_of_what_either_hides(homes: tuple[Home, Home]) -> None:
+    from acp_proxy.redaction.masking import Masking
+
+    store_session(homes[0].store, "a", ("Tell alice@work bob", []))
+    for home in homes:
+        home.sync()
+    for home, pattern in zip(homes, (r"alice@work", r"@work bob"), strict=True):
+        [row] = home.store.list_newest()
+        assert redact_stored(home.store, home.store.find_path(row), Masking([pattern]), dry_run=False)
+    for home in (*homes, *homes):
+        home.sync()
+    assert [home.joined.read_status().troubled for home in homes] == [[], []]
+    for home in homes:
+        assert not re.search("alice|work|bob", str(home.prompts()))
+    assert homes[0].prompts() == homes[1].prompts()
+
+
+@pytest.fixture
+def shared_path(homes: tuple[Home, Home]) -> Path:
+    """The second machine's file of a session that both have."""
+    one, two = homes
+    store_session(one.store, "s", ("NEVER delete it", []))
+    for home in homes:
+        home.sync()
+    [row] = two.store.list_newest()
+    return two.store.layout.transcript_path(row.agent_folder, row.name)
+
+
+def test_a_changed_word_stays_where_it_is_until_its_file_is_fetched_again(
+    homes: tuple[Home, Home], shared_path: Path, tmp_path: Path
+) -> None:
+    one, two = homes
+    shared_path.write_bytes(shared_path.read_bytes().replace(b"NEVER", b"NEWER"))
+    one.say("NEVER delete it", "Again")
+    for home in (two, one, two):
+        home.sync()
+    assert [why for _, _, why in two.joined.read_status().troubled] == ["changed"]
+    assert b"NEWER" in shared_path.read_bytes()
+    assert b"NEWER" not in _read_place(one)
+    shared_path.rename(tmp_path / "moved.jsonl")
+    for home in (two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"NEVER delete it": ["NEVER delete it", "Again"]}
+    assert two.joined.read_status().troubled == []
+
+
+def test_a_line_that_is_no_entry_is_called_damaged_and_comes_back_after_repair(
+    homes: tuple[Home, Home], shared_path: Path, tmp_path: Path
+) -> None:
+    one, two = homes
+    shared_path.write_bytes(shared_path.read_bytes().replace(b'"NEVER', b"\0NEVER"))
+    one.say("NEVER delete it", "Again")
+    for home in (one, two):
+        home.sync()
+    assert [why for _, _, why in two.joined.read_status().troubled] == ["damaged"]
+    assert repair_transcript(shared_path, tmp_path / "backup")
+    for home in (two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"NEVER delete it": ["NEVER delete it", "Again"]}
+    assert two.joined.read_status().troubled == []
 
 
 def test_a_machine_whose_next_record_is_not_its_own_goes_on_under_a_new_id(
