@@ -130,6 +130,21 @@ def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> Non
     assert "other     laptop: 3 records" in desktop.sync("status").stdout
 
 
+def test_what_is_advised_for_a_changed_file_brings_it_back_and_takes_it_from_nobody(
+    laptop: User, desktop: User, url: str, tmp_path: Path
+) -> None:
+    join_both(laptop, desktop, url)
+    [path] = [path for path in desktop.store.root.glob("transcripts/*/*.jsonl") if b"login" in path.read_bytes()]
+    path.write_bytes(path.read_bytes().replace(b"login", b"lojin"))
+    told = desktop.sync("now")
+    assert "move that file out of the store, then: acp-proxy sync now" in told.stderr
+    path.rename(tmp_path / "moved.jsonl")
+    assert desktop.sync("now").stderr == ""
+    laptop.sync("now")
+    assert "Fix the login" in desktop.titles()
+    assert desktop.titles() == laptop.titles()
+
+
 def test_many_deletes_wait_for_a_confirmation(
     laptop: User, desktop: User, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,8 +63,8 @@ app = typer.Typer(
 
 
 _TROUBLES = {
-    "changed": "its file was changed in another way than by redaction. To share it again: acp-proxy export, "
-    "delete and import it",
+    "changed": "its file was changed in another way than by redaction. To have it again as it was shared, move that file "
+    "out of the store, then: acp-proxy sync now",
     "damaged": "its file is damaged. Run: acp-proxy repair",
     "too large": "a part of it is larger than 256 MiB",
 }
