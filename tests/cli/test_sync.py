@@ -188,6 +188,26 @@ def test_leaving_keeps_the_sessions_and_a_second_join_doubles_nothing(laptop: Us
     assert desktop.titles() == laptop.titles() == before
 
 
+@pytest.mark.parametrize("settings", ["", '{"url": 5', "[]", '{"url": 5, "key_file": "", "agents": 3}'])
+def test_a_machine_whose_settings_are_damaged_is_told_and_can_leave_or_join_again(
+    laptop: User, desktop: User, url: str, settings: str
+) -> None:
+    join_both(laptop, desktop, url)
+    file = desktop.store.root / "sync" / "settings.json"
+    file.write_text(settings)
+    told = desktop.sync("now")
+    assert told.exit_code == 1
+    assert f"{file} cannot be read" in told.stderr
+    assert desktop.begin("join", url, "--yes").exit_code == 0
+    file.write_text(settings)
+    assert desktop.sync("leave", "--yes").exit_code == 0
+    assert desktop.begin("join", url, "--yes").exit_code == 0
+    store_session(desktop.store, "u", ("There", []))
+    assert desktop.sync("now").exit_code == laptop.sync("now").exit_code == 0
+    assert desktop.titles() == laptop.titles()
+    assert "There" in laptop.titles()
+
+
 def test_a_machine_can_be_forgotten_and_comes_back(laptop: User, desktop: User, url: str) -> None:
     join_both(laptop, desktop, url)
     store_session(desktop.store, "u", ("There", []))

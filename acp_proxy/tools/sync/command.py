@@ -6,11 +6,11 @@ import secrets
 import socket
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
+from msgspec.structs import replace
 
 from acp_proxy.cli.app import Group, LazyCommand
 from acp_proxy.cli.confirm import ask_to_confirm
@@ -25,7 +25,7 @@ from acp_proxy.store.index_database import ListedSession
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
-from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings, SyncStatus
+from acp_proxy.tools.sync.membership import DamagedSettings, SyncMembership, SyncSettings, SyncStatus
 from acp_proxy.tools.sync.open_place import check_packages, open_logs, read_key
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import sanitize
@@ -63,8 +63,8 @@ app = typer.Typer(
 
 
 _TROUBLES = {
-    "changed": "its file was changed in another way than by redaction. To have it again as it was shared, move that file "
-    "out of the store, then: acp-proxy sync now",
+    "changed": "its file was changed in another way than by redaction. To have it again as it was shared, move that "
+    "file out of the store, then: acp-proxy sync now",
     "damaged": "its file is damaged. Run: acp-proxy repair",
     "too large": "a part of it is larger than 256 MiB",
 }
@@ -163,11 +163,15 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
     """
     with report_errors():
         membership = SyncMembership(open_store(store, for_writing=True).root)
-        settings = membership.read_settings()
+        try:
+            settings = membership.read_settings()
+            place, key = settings.url, f" The key is still in {settings.key_file}."
+        except DamagedSettings:
+            place, key = "the other machines", ""
         if not yes:
-            ask_to_confirm(f"Stop sharing with {settings.url}?")
+            ask_to_confirm(f"Stop sharing with {place}?")
         membership.leave()
-    typer.echo(sanitize.make_line(f"Stopped. The key is still in {settings.key_file}."))
+    typer.echo(sanitize.make_line(f"Stopped.{key}"))
 
 
 def print_round(
@@ -388,7 +392,7 @@ def init(
         check_packages()
         opened_store = open_store(store, create=True, for_writing=True)
         membership = SyncMembership(opened_store.root)
-        if membership.is_joined:
+        if membership.find_settings() is not None:
             raise UsageError(_IS_JOINED)
         from acp_proxy.tools.sync.encryption import HistoryKey
 
@@ -440,16 +444,18 @@ def join(
         key = HistoryKey.read(path)
         if not open_logs(url, key).list_machines():
             raise UsageError(f"there is no history with this key at {url}. Check the URL, and that {path} is its key")
-        if membership.is_joined:
-            _move(membership, url, path, key, yes=yes)
+        old_settings = membership.find_settings()
+        if old_settings is not None:
+            _move(membership, old_settings, url, path, key, yes=yes)
             return
         settings = replace(_make_settings(opened_store, url, path, agent, cwd), manual=manual)
         _ask_to_share(opened_store, membership, settings, redact=redact, yes=yes)
         _join(membership, settings, key, name, is_first=False)
 
 
-def _move(membership: SyncMembership, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
-    old_settings = membership.read_settings()
+def _move(
+    membership: SyncMembership, old_settings: SyncSettings, url: str, path: Path, key: "HistoryKey", *, yes: bool
+) -> None:
     if old_settings.history == key.history:
         raise UsageError(_IS_JOINED)
     if not yes:

@@ -8,10 +8,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from acp_proxy.cli import config_values
 from acp_proxy.errors import AcpProxyError, UsageError
@@ -47,12 +48,15 @@ class NotJoined(AcpProxyError):
     """The store belongs to no history."""
 
 
+class DamagedSettings(AcpProxyError):
+    """The settings of a store that belongs to a history cannot be read."""
+
+
 class Busy(AcpProxyError):
     """Another process synchronizes this store."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncSettings:
+class SyncSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """``url``: the shared place. ``agents``, ``directories``: only sessions of these, if there are any. ``places``:
     directories of other machines, and what they are here. ``manual``: only ``sync now`` does anything. ``history``: its
     id, so that nobody uses another's logs by mistake."""
@@ -61,7 +65,7 @@ class SyncSettings:
     key_file: str
     agents: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
-    places: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = {}
     manual: bool = False
     history: str = ""
 
@@ -100,28 +104,35 @@ class SyncMembership:
         """Whether the store is part of a history."""
         return self.settings_file.exists()
 
-    def read_settings(self) -> SyncSettings:
-        """Raises NotJoined."""
+    def find_settings(self) -> SyncSettings | None:
+        """The settings; None if there are none that can be read, so that the store may join."""
         try:
-            members = json.loads(self.settings_file.read_text("utf-8"))
-            tuples = {name: tuple(members[name]) for name in ("agents", "directories")}
-            return SyncSettings(**(members | tuples))
+            return self.read_settings()
+        except (NotJoined, DamagedSettings):
+            return None
+
+    def read_settings(self) -> SyncSettings:
+        """Raises NotJoined, DamagedSettings."""
+        try:
+            return msgspec.convert(json.loads(self.settings_file.read_text("utf-8")), SyncSettings)
         except FileNotFoundError as problem:
             raise NotJoined(
                 "this store is not synchronized. To begin: acp-proxy sync init URL; "
                 "on a second machine: acp-proxy sync join URL"
             ) from problem
-        except (ValueError, TypeError, KeyError) as problem:
-            raise NotJoined(
-                f"{self.settings_file} is damaged. Run acp-proxy sync leave, then acp-proxy sync join URL"
+        except (ValueError, msgspec.ValidationError) as problem:
+            raise DamagedSettings(
+                f"{self.settings_file} cannot be read: {problem}. Correct it, or run: acp-proxy sync join URL"
             ) from problem
 
     def join(self, settings: SyncSettings, machine: str, *, is_first: bool = False) -> None:
         """Make the store part of a history. ``machine``: this machine's name, for people. ``is_first``: it is the
         first. Raises OSError."""
-        if self.is_joined:
+        if self.find_settings() is not None:
             raise AcpProxyError("this store is synchronized already. To stop that: acp-proxy sync leave")
         self._folder.mkdir(mode=0o700, exist_ok=True)
+        if (self._folder / _STATE).exists():
+            self._forget_history()
         with self._open_state() as state:
             state.set_facts({MACHINE: make_uid(), MACHINE_NAME: machine})
             if is_first:  # a record that says nothing: others find the history, also if there is no session yet
@@ -135,17 +146,22 @@ class SyncMembership:
         unfinished = self._folder / f"{SETTINGS}.new"
         fd = open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(asdict(settings), file, indent=2)
+            json.dump(structs.asdict(settings), file, indent=2)
         unfinished.replace(self.settings_file)
 
     def map_directory(self, their_directory: str, own_directory: str) -> None:
         """Show the sessions of another machine's directory as those of one here."""
         settings = self.read_settings()
-        self.write_settings(replace(settings, places=settings.places | {their_directory: own_directory}))
+        self.write_settings(structs.replace(settings, places=settings.places | {their_directory: own_directory}))
 
     def leave(self) -> None:
-        """Forget everything about the history. Sessions and the shared place stay as they are. Raises OSError, Busy."""
-        self.read_settings()
+        """Forget everything about the history. Sessions and the shared place stay as they are. Raises NotJoined,
+        OSError, Busy."""
+        with suppress(DamagedSettings):
+            self.read_settings()
+        self._forget_history()
+
+    def _forget_history(self) -> None:
         with self._lock_rounds():
             for name in (SETTINGS, _STATE, f"{_STATE}-journal"):
                 (self._folder / name).unlink(missing_ok=True)
