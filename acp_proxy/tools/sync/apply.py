@@ -125,12 +125,16 @@ def _place_segment(context: SyncContext, tree: Tree, segment: Segment) -> None:
 
 
 def _delete_dead(context: SyncContext, tree: Tree) -> None:
-    """Delete what is dead: the files here, and the words in the logs."""
+    """Delete what is dead: the files and titles here, and the words in the logs."""
     state = context.state
     for segment in tree.segments.values():
         if not segment.is_blank and tree.is_dead(segment.id):
             state.mark_for_rewrite(tree.uid, segment.id)
             state.put_segment(tree.uid, replace(segment, is_blank=True))
+    for anchor in {label.anchor for labels in state.read_labels(tree.uid).values() for label in labels.values()}:
+        if tree.is_dead(anchor):
+            state.mark_for_rewrite(tree.uid, anchor)
+            state.drop_labels(tree.uid, anchor)
     if tree.is_dead(tree.uid):
         state.mark_for_rewrite(tree.uid)
     for local_session in state.list_local_sessions(tree.uid):

@@ -105,7 +105,7 @@ def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -
                 )
         case Label():
             state.put_label(record)
-            state.note_record(machine, number, record.tree)
+            state.note_record(machine, number, record.tree, record.anchor)
             context.note_stamp(record.stamp)
         case Death():
             state.put_death(record.tree, record.root, record.survivors)

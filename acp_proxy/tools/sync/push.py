@@ -181,7 +181,7 @@ def confirm_written(context: SyncContext) -> None:
         if tree.is_dead(record.parent):  # another machine deleted it: these turns go, too
             state.mark_unapplied(record.tree)
     elif isinstance(record, Label):
-        state.note_record(machine, number, record.tree)
+        state.note_record(machine, number, record.tree, record.anchor)
     state.set_facts({PENDING: None, SENT: number, PENDING_SESSION: None})
     state.commit()
     context.counts.sent += 1
@@ -224,7 +224,7 @@ def _rewrite_records(context: SyncContext) -> None:
                 new_record = replace(record, data=records.apply_masks(record.data, state.read_masks(id)))
                 if tree.is_dead(id if id in tree.segments else tree.uid):
                     new_record = BlankRecord(record.tree, id, record.parent)
-            elif isinstance(record, Label) and tree.is_dead(tree.uid):
+            elif isinstance(record, Label) and tree.is_dead(record.anchor):
                 new_record = BlankRecord(record.tree, "", "")
             if new_record != record:
                 context.logs.replace(

@@ -269,7 +269,8 @@ class SyncState:
         return cursor.rowcount > 0
 
     def note_record(self, machine: str, number: int, tree: str, segment: str = "") -> None:
-        """Keep where a record with words in it lies, to blank or mask it later. ``segment``: if it is one."""
+        """Keep where a record with words in it lies, to blank or mask it later. ``segment``: if it is one; of a label,
+        its anchor."""
         self.database.execute("REPLACE INTO records VALUES (?, ?, ?, ?)", (machine, number, tree, segment))
 
     def mark_for_rewrite(self, tree: str, segment: str | None = None) -> None:
@@ -315,6 +316,10 @@ class SyncState:
         if old_label is None or tuple(old_label) < (label.stamp, label.by):
             values = label.tree, label.anchor, label.field, label.value, label.stamp, label.by
             self.database.execute("REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def drop_labels(self, tree: str, anchor: str) -> None:
+        """Forget the labels from this segment on, or of the whole tree if it is its uid."""
+        self.database.execute("DELETE FROM labels WHERE tree = ? AND anchor = ?", (tree, anchor))
 
     def put_mask(self, mask: Mask) -> None:
         """Keep a mask; does nothing if it is known."""

@@ -162,6 +162,29 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     assert b"Gone" not in _read_place(one)
 
 
+@pytest.mark.parametrize("is_branch", [False, True])
+def test_no_machine_keeps_the_title_of_what_is_deleted_for_good(homes: tuple[Home, Home], is_branch: bool) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    for home in homes:
+        home.sync()
+    if is_branch:
+        one.say("Hello", "Here")
+        two.say("Hello", "There")
+    for home in (one, two, one):
+        home.sync()
+    [row] = [row for row in one.store.list_newest() if is_branch == (row.title == "Hello (desktop)")][:1]
+    one.store.set_listed_title(row, "Precious")
+    for home in homes:
+        home.sync()
+    assert b"Precious" in _read_place(one)
+    one.store.delete_listed(*one.store.find_titled("Precious"), soft=False)
+    for home in (one, two, one, two):
+        home.sync()
+    assert b"Precious" not in _read_place(one)
+    assert [find_files_with(home.store, "Precious") for home in homes] == [[], []]
+
+
 def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
     homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
