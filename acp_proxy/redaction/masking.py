@@ -101,14 +101,14 @@ class DecodedText:
 
 
 class Masking:
-    """The built-in rules and the user's, ready to be applied."""
+    """Rules, ready to be applied."""
 
-    def __init__(self, patterns: Sequence[str] = ()) -> None:
-        """``patterns``: the user's own, already validated."""
-        self._all_rules = [*RULES, *secret_rules.compile_patterns(list(patterns))]
+    def __init__(self, patterns: Sequence[str] = (), rules: Sequence[SecretRule] = RULES) -> None:
+        """``patterns``: the user's own, already validated. ``rules``: those beside them."""
+        self._all_rules = [*rules, *secret_rules.compile_patterns(list(patterns))]
         # Flat tables, since this is asked of every line: one `in` for each literal, and no generator for each rule.
         self._in_long_runs, self._in_text, self._in_any_case = (
-            [(literal.encode(), rule.name) for rule in RULES if belongs(rule) for literal in rule.literals]
+            [(literal.encode(), rule.name) for rule in rules if belongs(rule) for literal in rule.literals]
             for belongs in (
                 lambda rule: rule.is_one_run,
                 lambda rule: not rule.is_one_run and not rule.ignores_case,

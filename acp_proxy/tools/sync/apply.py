@@ -194,12 +194,13 @@ def _exchange_masks(
     if hash_data(segment_data) != segment.digest:
         context.state.put_segment(tree.uid, replace(segment, digest=hash_data(segment_data)))
     file_data = _restore_repaired(context, local_session, segment_offset, file_data, segment_data)
-    masked_data = records.apply_masks(b"\0" * skip + file_data, context.state.read_masks(segment.id))[skip:]
+    spans = records.list_spans(context.state.read_masks(segment.id), skip, len(file_data))
+    masked_data = records.overwrite(file_data, spans)
     if masked_data != file_data:
         context.sessions.mask(
             local_session.agent_folder,
             local_session.name,
-            [(segment_offset + offset, new) for offset, new in records.find_differences(file_data, masked_data)],
+            [(segment_offset + offset, new) for offset, new in spans],
         )
     if masked_data == segment_data:
         return ""
@@ -239,7 +240,7 @@ def _restore_repaired(
         offset, was_repaired = end + 1, is_repaired
     if not spans:
         return file_data
-    context.sessions.mask(
+    context.sessions.overwrite(
         local_session.agent_folder, local_session.name, [(segment_offset + start, known) for start, known in spans]
     )
     restored = bytearray(file_data)

@@ -208,21 +208,13 @@ def read_home(data: bytes) -> str:
 
 def apply_masks(data: bytes, masks: Iterable[Mask]) -> bytes:
     """A segment's data with these masks, which must always come in the same order."""
-    return overwrite(data, (span for mask in masks for span in mask.spans))
+    return overwrite(data, list_spans(masks, 0, len(data)))
 
 
-def find_differences(old_data: bytes, new_data: bytes) -> tuple[tuple[int, bytes], ...]:
-    """Where data as long as ``old_data`` differs from it, in each line from the first byte to the last."""
-    spans, offset = [], 0
-    for new in new_data.split(b"\n"):
-        old = old_data[offset : offset + len(new)]
-        if old != new:
-            differing = [
-                index for index, (old_byte, new_byte) in enumerate(zip(old, new, strict=True)) if old_byte != new_byte
-            ]
-            spans.append((offset + differing[0], new[differing[0] : differing[-1] + 1]))
-        offset += len(new) + 1
-    return tuple(spans)
+def list_spans(masks: Iterable[Mask], skip: int, size: int) -> list[tuple[int, bytes]]:
+    """The spans of these masks in the ``size`` bytes of a segment's data that follow the first ``skip``."""
+    spans = ((offset - skip, new) for mask in masks for offset, new in mask.spans)
+    return [(offset, new) for offset, new in spans if 0 <= offset <= size - len(new)]
 
 
 def find_masks(data: bytes) -> list[tuple[int, bytes]]:
@@ -231,11 +223,10 @@ def find_masks(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def overwrite(data: bytes, spans: Iterable[tuple[int, bytes]]) -> bytes:
-    """The data with these bytes at these offsets, as far as they fit."""
+    """The data with these bytes at these offsets."""
     overwritten = bytearray(data)
     for offset, new in spans:
-        if offset + len(new) <= len(overwritten):
-            overwritten[offset : offset + len(new)] = new
+        overwritten[offset : offset + len(new)] = new
     return bytes(overwritten)
 
 

@@ -6,13 +6,14 @@ without its header.
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from acp_proxy.errors import NewerFormat, Unreadable
+from acp_proxy.redaction.masks import MASK_START
 from acp_proxy.sessions import soft_deleted
 from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store import delete, journal, remote_turns, user_state
@@ -172,7 +173,20 @@ class SyncStore(StoreBase):
         """Forget what ``append_turns`` left to the next load of each session."""
         shutil.rmtree(self.layout.waiting_turns, ignore_errors=True)
 
-    def mask(self, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+    def mask(self, agent_folder: str, name: str, spans: list[tuple[int, bytes]]) -> None:
+        """Overwrite parts of a session's entries with masks, and mask the same words in its copies and backups. A
+        mask without words is that of a secret so short that it may mean something else there."""
+        starts = MASK_START[:-1].encode()
+        hidden = {self.read(agent_folder, name, offset, len(new)) for offset, new in spans if new.startswith(starts)}
+        # What is masked already tells nothing, and spaces are what repair has left.
+        secrets = {words for words in hidden if words.strip() and not words.startswith(starts)}
+        if secrets:
+            from acp_proxy.tools.sync.mask_copies import mask_copies  # loads much
+
+            mask_copies(self.layout, agent_folder, name, secrets)
+        self.overwrite(agent_folder, name, spans)
+
+    def overwrite(self, agent_folder: str, name: str, spans: list[tuple[int, bytes]]) -> None:
         """Overwrite parts of a session's entries. ``spans``: offsets, and what is there from then on."""
         remote_transcripts.overwrite(self.layout, agent_folder, name, spans)
         if not file_names.is_soft_deleted_name(name):

@@ -333,6 +333,36 @@ def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple
     assert secret.encode() not in _read_place(one)
 
 
+@pytest.mark.parametrize("is_published", [False, True])
+def test_a_redaction_reaches_the_copies_and_backups_of_another_machine(
+    homes: tuple[Home, Home], tmp_path: Path, is_published: bool
+) -> None:
+    from acp_proxy.redaction.masking import Masking
+
+    one, two = homes
+    secret = "ghp_" + "a1B2" * 9
+    path = store_session(one.store, "a", (f"Use {secret}", [chunk("Hi")]))
+    for home in homes:
+        home.sync()
+    [row] = two.store.list_newest()
+    two.store.copy_for_agent(row, file_name("other"), {"name": "other", "version": "1"})
+    backup = two.store.layout.backups / row.agent_folder / f"{row.name}.1.jsonl"
+    backup.parent.mkdir(parents=True)
+    backup.write_bytes(two.store.find_path(row).read_bytes())
+    if is_published:
+        two.sync()
+    assert len(find_files_with(two.store, secret)) >= 3
+    assert redact_stored(one.store, path, Masking(), dry_run=False)
+    for home in (one, two, two):
+        home.sync()
+    assert not {name for name in find_files_with(two.store, secret) if name.endswith(".jsonl")}
+    list(two.store.list_newest())
+    assert find_files_with(two.store, secret) == []
+    assert secret.encode() not in _read_place(one)
+    assert two.joined.read_status().troubled == []
+    assert b"Hi" in backup.read_bytes()
+
+
 def test_two_redactions_that_overlap_leave_nothing_of_what_either_hides(homes: tuple[Home, Home]) -> None:
     from acp_proxy.redaction.masking import Masking
 

@@ -285,14 +285,17 @@ class MemorySessions:
             file.header = complete_header(replace(file.header, uid=uid), more)
             del self.turns[name]
 
-    def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
-        def mask() -> None:
+    def mask(self, agent: str, name: str, spans: list[tuple[int, bytes]]) -> None:
+        self.overwrite(agent, name, spans)
+
+    def overwrite(self, agent: str, name: str, spans: list[tuple[int, bytes]]) -> None:
+        def overwrite() -> None:
             entries = bytearray(self._file(name).entries)
             for at, new in spans:
                 entries[at : at + len(new)] = new
             self._file(name).replace_entries(bytes(entries))
 
-        self.faults.step(mask, remote=False)
+        self.faults.step(overwrite, remote=False)
 
     def delete(self, agent: str, name: str, uid: str) -> None:
         def delete() -> None:
