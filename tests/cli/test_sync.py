@@ -17,6 +17,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.sync import push
+from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import Busy, SyncMembership
 from acp_proxy.tools.sync.open_place import open_logs, read_key
 from acp_proxy.transcript import file_format
@@ -285,6 +286,40 @@ def test_the_key_of_another_history_is_refused(laptop: User, desktop: User, url:
     told = desktop.begin("join", url, "--yes")
     assert told.exit_code == 2
     assert "no history with this key" in told.stderr
+
+
+def test_a_key_that_opens_nothing_of_its_history_is_refused(laptop: User, desktop: User, url: str) -> None:
+    assert laptop.begin("init", url, "--yes").exit_code == 0
+    HistoryKey(read_key(str(laptop.key)).history, HistoryKey.create().key).write(desktop.key)
+    told = desktop.begin("join", url, "--yes")
+    assert told.exit_code == 2
+    assert "no history with this key" in told.stderr
+    assert desktop.sync("status").exit_code == 1
+
+
+def test_what_is_advised_for_a_log_that_cannot_be_read_brings_what_comes_after_it(
+    laptop: User, desktop: User, url: str
+) -> None:
+    join_both(laptop, desktop, url)
+    store_session(laptop.store, "u", ("Damaged", []))
+    assert laptop.sync("now").exit_code == 0
+    key = read_key(str(laptop.key))
+    [machine] = open_logs(url, key).list_machines()
+    open_logs(url, HistoryKey(key.history, HistoryKey.create().key)).replace(machine, 4, b"of nobody")
+    store_session(laptop.store, "v", ("After it", []))
+    assert laptop.sync("now").exit_code == 0
+    told = desktop.sync("now")
+    assert told.exit_code == 1
+    assert (
+        f"run there: acp-proxy sync leave, and join again; then here: acp-proxy sync forget-machine {machine[:8]}"
+        in (told.stderr)
+    )
+    assert laptop.sync("leave", "--yes").exit_code == 0
+    assert laptop.begin("join", url, "--yes").exit_code == 0
+    assert desktop.sync("forget-machine", machine[:8]).exit_code == 0
+    assert desktop.sync("now").exit_code == laptop.sync("now").exit_code == 0
+    assert desktop.titles() == laptop.titles()
+    assert {"Damaged", "After it"} <= {*desktop.titles()}
 
 
 def test_a_key_that_others_can_read_is_refused(laptop: User, url: str) -> None:

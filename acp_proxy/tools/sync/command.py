@@ -24,7 +24,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.index_database import ListedSession
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.tools.redact.redact_files import redact_stored
-from acp_proxy.tools.sync.interfaces import Unavailable
+from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
 from acp_proxy.tools.sync.membership import DamagedSettings, SyncMembership, SyncSettings, SyncStatus
 from acp_proxy.tools.sync.open_place import check_packages, open_logs, read_key
 from acp_proxy.transcript.file_names import name_agent
@@ -74,7 +74,8 @@ DeletesOption = Annotated[bool, typer.Option("--deletes", help="Delete on all ma
 def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
     """Exchange sessions with the other machines.
 
-    A session that is open here gets its turns when it is closed or loaded.
+    A session that is open here gets its turns when it is closed or loaded. The exit status is 1 also if what another
+    machine has sent cannot be read.
 
     Example: acp-proxy sync now
     """
@@ -82,6 +83,8 @@ def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
         membership = SyncMembership(open_store(store, for_writing=True).root)
         settings = membership.read_settings()
         print_round(membership, open_logs(settings.url, read_key(settings.key_file)), confirms_deletes=deletes)
+        if any(machine.trouble for machine in membership.read_status().machines):
+            raise typer.Exit(1)
 
 
 def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
@@ -195,7 +198,9 @@ def _list_advice(sync_status: SyncStatus) -> list[str]:
         )
     lines += [f"{agent}/{name}: {_TROUBLES.get(why, why)}." for agent, name, why in sync_status.troubled]
     lines += [
-        f"The log of {machine.shown_name} cannot be read further: {machine.trouble}."
+        f"The log of {machine.shown_name} cannot be read further: {machine.trouble}. If acp-proxy is as new here as "
+        "there, and the key is the same, run there: acp-proxy sync leave, and join again; then here: "
+        f"acp-proxy sync forget-machine {machine.short_id}"
         for machine in sync_status.machines
         if machine.trouble
     ]
@@ -442,7 +447,8 @@ def join(
 
         path = _find_key_file(key_file, opened_store)
         key = HistoryKey.read(path)
-        if not open_logs(url, key).list_machines():
+        logs = open_logs(url, key)
+        if not any(_can_open(logs, machine) for machine in logs.list_machines()):
             raise UsageError(f"there is no history with this key at {url}. Check the URL, and that {path} is its key")
         old_settings = membership.find_settings()
         if old_settings is not None:
@@ -451,6 +457,14 @@ def join(
         settings = replace(_make_settings(opened_store, url, path, agent, cwd), manual=manual)
         _ask_to_share(opened_store, membership, settings, redact=redact, yes=yes)
         _join(membership, settings, key, name, is_first=False)
+
+
+def _can_open(logs: "SealedLogs", machine: str) -> bool:
+    """Whether the key is that of a machine's log."""
+    try:
+        return logs.get(machine, 1) is not None
+    except BadRecord:
+        return False
 
 
 def _move(
