@@ -259,6 +259,49 @@ def test_with_a_new_key_nothing_is_lost_or_doubled_and_the_old_place_is_empty(
     assert desktop.begin("join", url, "--yes").exit_code == 2
 
 
+@pytest.mark.parametrize("has_sent", [False, True])
+def test_a_machine_whose_place_was_emptied_by_rekey_writes_nothing_there_and_says_what_to_do(
+    laptop: User, desktop: User, url: str, has_sent: bool
+) -> None:
+    join_both(laptop, desktop, url)
+    if has_sent:
+        store_session(desktop.store, "u", ("There", []))
+        assert desktop.sync("now").exit_code == 0
+    assert laptop.sync("rekey", "--empty", "--yes").exit_code == 0
+    store_session(desktop.store, "v", ("Later", []))
+    told = desktop.sync("now")
+    assert told.exit_code == 1
+    assert "After sync rekey on another machine, run here what that has printed" in told.stderr
+    assert open_logs(url, read_key(str(desktop.key))).list_machines() == []
+    desktop.key = desktop.key.with_name("sync-2.key")
+    desktop.key.write_bytes(laptop.key.with_name("sync-2.key").read_bytes())
+    desktop.key.chmod(0o600)
+    assert desktop.begin("join", url, "--yes").exit_code == 0
+    assert laptop.sync("now").exit_code == 0
+    assert laptop.titles() == desktop.titles()
+    assert "Later" in laptop.titles()
+
+
+def test_a_machine_whose_database_is_damaged_is_told_what_brings_it_back(laptop: User, desktop: User, url: str) -> None:
+    join_both(laptop, desktop, url)
+    (desktop.store.root / "sync" / "state.sqlite3").write_bytes(b"nonsense" * 100)
+    told = desktop.sync("now")
+    assert told.exit_code == 1
+    assert "Run: acp-proxy sync leave, then: acp-proxy sync join URL" in told.stderr
+    assert desktop.sync("leave", "--yes").exit_code == 0
+    assert desktop.begin("join", url, "--yes").exit_code == 0
+    assert desktop.titles() == laptop.titles()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, nothing is in a file")
+def test_a_file_as_a_place_is_refused_in_plain_words(laptop: User, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        told = laptop.begin("init", str(place), "--yes")
+        assert told.exit_code == 1
+        assert told.stderr.endswith(": it is a file, or below one. Name a directory\n")
+
+
 def test_a_machine_can_join_before_there_is_a_session(desktop: User, url: str, tmp_path: Path) -> None:
     first = User(tmp_path / "first")
     assert first.begin("init", url, "--yes").exit_code == 0

@@ -32,6 +32,8 @@ def explain(text: str, scheme: str) -> str:
         return "AWS_CONDITIONAL_PUT turns off what sync needs. Unset it"
     if "Unable to canonicalize" in text:
         return "there is no such directory. Is the drive mounted?"
+    if "Not a directory" in text:
+        return "it is a file, or below one. Name a directory"
     if _NO_CREDENTIALS.search(text):
         return f"there are no credentials. Set {names}"
     if _NO_BUCKET.search(text):

@@ -291,7 +291,9 @@ class SyncMembership:
         try:
             state = SyncState(str(path), only_reads=only_reads)
         except sqlite3.Error as problem:
-            raise Unavailable(f"{path} cannot be used: {problem}. Run: acp-proxy sync leave") from problem
+            raise Unavailable(
+                f"{path} cannot be used: {problem}. Run: acp-proxy sync leave, then: acp-proxy sync join URL"
+            ) from problem
         try:
             yield state
         finally:

@@ -46,7 +46,7 @@ class SealedLogs:
     @cached_property
     def _store(self) -> "LocalStore":
         if self._url.scheme == "file":
-            return LocalStore(_find_folder(self._url))
+            return LocalStore(_find_folder(self._url), automatic_cleanup=True)  # no empty directory is a machine's log
         return from_url(self._url.geturl(), retry_config=_RETRY)  # type: ignore[return-value]
 
     def list_machines(self) -> list[str]:

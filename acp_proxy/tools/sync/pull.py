@@ -22,9 +22,12 @@ _RECORDS_PER_COMMIT = 50
 def pull(context: SyncContext) -> None:
     """Read every log to its end. Raises Unavailable."""
     known_logs, remote_machines = context.state.read_logs(), context.logs.list_machines()
-    if context.state.get_number(SENT) and context.machine not in remote_machines:
+    if (context.state.get_number(SENT) and context.machine not in remote_machines) or (
+        known_logs and not remote_machines
+    ):
         raise Unavailable(
-            "the shared place lacks what this machine wrote there. If it is a drive, is it mounted? If it was emptied: "
+            "the shared place lacks what this machine wrote there, or has read there. If it is a drive, is it mounted? "
+            "After sync rekey on another machine, run here what that has printed. If the place was emptied otherwise: "
             "acp-proxy sync leave, then acp-proxy sync init or join"
         )
     for machine in remote_machines:
