@@ -199,6 +199,7 @@ def test_a_machine_whose_settings_are_damaged_is_told_and_can_leave_or_join_agai
     told = desktop.sync("now")
     assert told.exit_code == 1
     assert f"{file} cannot be read" in told.stderr
+    assert "with the options as before: acp-proxy sync join URL" in told.stderr
     assert desktop.begin("join", url, "--yes").exit_code == 0
     file.write_text(settings)
     assert desktop.sync("leave", "--yes").exit_code == 0

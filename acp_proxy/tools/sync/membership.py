@@ -122,7 +122,8 @@ class SyncMembership:
             ) from problem
         except (ValueError, msgspec.ValidationError) as problem:
             raise DamagedSettings(
-                f"{self.settings_file} cannot be read: {problem}. Correct it, or run: acp-proxy sync join URL"
+                f"{self.settings_file} cannot be read: {problem}. Correct it, or join again, with the options as "
+                "before: acp-proxy sync join URL"
             ) from problem
 
     def join(self, settings: SyncSettings, machine: str, *, is_first: bool = False) -> None:
