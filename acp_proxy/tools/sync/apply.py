@@ -226,18 +226,21 @@ def _exchange_masks(
 def _restore_repaired(
     context: SyncContext, local_session: LocalSession, segment_offset: int, file_data: bytes, known_data: bytes
 ) -> bytes:
-    """Write what ``acp-proxy repair`` has overwritten back into the file: it was damaged here, and no redaction.
+    """Write what ``acp-proxy repair`` has overwritten back into the file: it was damaged here, and no redaction. Only
+    whole lines: the rest of one whose end was cut off would be damage again.
 
     ``file_data``: what the file has of a segment. ``known_data``: what the segment has. Returns what the file has then.
     """
-    spans, offset, was_repaired = list[tuple[int, bytes]](), 0, False
+    spans, offset, start = list[tuple[int, bytes]](), 0, 0
     for line in file_data.split(b"\n"):
         end = offset + len(line)
-        if is_repaired := _is_repaired(line):
-            start = offset - was_repaired  # the newline between two may be of the damage
+        if not _is_repaired(line):
+            start = end + 1
+        elif known_data[end : end + 1] in (b"\n", b""):  # else the newline may be of the damage, too
             if known_data[start:end] != file_data[start:end]:
                 spans.append((start, known_data[start:end]))
-        offset, was_repaired = end + 1, is_repaired
+            start = end + 1
+        offset = end + 1
     if not spans:
         return file_data
     context.sessions.overwrite(

@@ -425,6 +425,19 @@ def test_a_line_that_is_no_entry_is_called_damaged_and_comes_back_after_repair(
     assert two.joined.read_status().troubled == []
 
 
+def test_the_rest_of_a_line_whose_end_was_cut_off_stays_as_repair_left_it(
+    homes: tuple[Home, Home], shared_path: Path, tmp_path: Path
+) -> None:
+    _, two = homes
+    shared_path.write_bytes(shared_path.read_bytes()[:-9] + b"\n")
+    two.say("NEVER delete it", "After it")
+    assert repair_transcript(shared_path, tmp_path / "backup")
+    before = shared_path.read_bytes()
+    two.sync()
+    assert shared_path.read_bytes() == before
+    assert [why for _, _, why in two.joined.read_status().troubled] == ["changed"]
+
+
 def test_a_machine_whose_next_record_is_not_its_own_goes_on_under_a_new_id(
     homes: tuple[Home, Home], place: str
 ) -> None:
