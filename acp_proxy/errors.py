@@ -2,6 +2,10 @@
 
 import errno
 
+DISK_FULL = ("ENOSPC", "EDQUOT")
+"""The names (``errno_name``) of a full disk's errors."""
+FREE_SPACE = "Free some space on the disk, then try again"
+
 
 class AcpProxyError(Exception):
     """An error that the user can fix. Its text is shown unchanged, each argument on its own line."""

@@ -195,7 +195,8 @@ class TranscriptFiles:
 
     def warn_of_suspension(self, reason: str) -> None:
         """Warn that recording is suspended, unless the process has warned of such trouble. From any thread."""
-        self._warn_of_trouble(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
+        what = f"recording is suspended: {self._store.root}: {reason}"
+        self._warn_of_trouble(f"{what}. The conversation continues. To see what to do: acp-proxy doctor")
 
     def _append_gap_note(self, session: SessionFileState, stamp: str) -> None:
         session_id = session.header.session_id

@@ -12,6 +12,8 @@ from acp_proxy.errors import StoreRefused
 from acp_proxy.transcript import file_access
 
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
+_INNER_FOLDERS = ("transcripts", "unindexed")
+"""What each recording writes to. A copy of a read-only store has them read-only, whatever the root is."""
 _DATA_FOLDERS = {"linux": ".local/share", "darwin": "Library/Application Support"}
 
 
@@ -65,20 +67,23 @@ def make_root(root: Path) -> None:
 
 def find_refusal(root: Path) -> StoreRefused | None:
     """The refusal, with advice, if the store cannot be written; None if it can."""
-    if os.access(root, os.W_OK | os.X_OK):
+    folders = (root, *(folder for name in _INNER_FOLDERS if (folder := root / name).is_dir()))
+    unwritable = next((folder for folder in folders if not os.access(folder, os.W_OK | os.X_OK)), None)
+    if unwritable is None:
         return None
     advice = "Choose another place with --store."
     try:
-        mode, is_read_only = os.stat(root).st_mode, _is_on_read_only_mount(root)
+        status, is_read_only = os.stat(unwritable), _is_on_read_only_mount(unwritable)
     except OSError as problem:  # it was removed in the meantime
-        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}", is_temporary=True)
+        return StoreRefused(f"{unwritable} cannot be used: {problem.strerror}. {advice}", is_temporary=True)
+    what = f"{unwritable} cannot be written to"
     if is_read_only:
         advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
-        return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
-    if mode & _OWNER_WRITES != _OWNER_WRITES:
-        return StoreRefused(f"{root} cannot be written to. Run: {file_access.format_command('chmod', '700', root)}")
+        return StoreRefused(f"{what}: its file system is read-only. {advice}")
+    if status.st_mode & _OWNER_WRITES != _OWNER_WRITES:
+        return StoreRefused(f"{what}. Run: {file_access.format_unlock(root, status)}")
     reason = "the system protects it (a snapshot, a flag, a sandbox)"
-    text = f"{root} cannot be written to, although its mode allows it: {reason}. {advice}"
+    text = f"{what}, although its mode allows it: {reason}. {advice}"
     return StoreRefused(text, is_temporary=True)  # the check itself may have failed
 
 

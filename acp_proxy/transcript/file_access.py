@@ -72,6 +72,14 @@ def format_command(*words: object) -> str:
     return shell_quote.join(map(str, words))
 
 
+def format_unlock(path: Path, status: os.stat_result) -> str:
+    """The command after which this user can read and write a file or a directory with all in it. ``status``: of what
+    cannot be written, which may be inside it."""
+    if sys.platform != "win32" and status.st_uid != os.geteuid():
+        return format_command("sudo", "chown", "-R", os.geteuid(), path)
+    return format_command("chmod", "-R", "u+rwX", path)
+
+
 def check_inside(directory: Path) -> None:
     """Check that a directory has no links, and no directory that others own or can write to. Raises StoreRefused,
     OSError."""

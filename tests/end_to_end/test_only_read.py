@@ -179,7 +179,7 @@ def test_changing_commands_report_the_reason_and_change_nothing(store: WholeStor
     shutil.copy(next(store.root.glob("transcripts/*/plain*.jsonl")), store.root.with_name("exported.jsonl"))
     before_us = protect(store.root)
     before = read_files_and_modes(store.root)
-    advice = "read-only. Mount it writable" if protect is by_its_file_system else f"Run: chmod 700 {store.root}\n"
+    advice = "read-only. Mount it writable" if protect is by_its_file_system else f"Run: chmod -R u+rwX {store.root}\n"
     for words, (status, out, err) in run(store, CHANGING, before_us).items():
         assert (words, status, out) == (words, 1, "")
         assert err.startswith(f"acp-proxy: {store.root} cannot be written to")

@@ -145,7 +145,7 @@ def test_a_store_refused_for_its_modes_or_links_gives_one_warning_and_nothing_is
 def test_a_read_only_store_gives_one_warning_and_nothing_is_added(proxied: Proxied) -> None:
     record_session(proxied)
     proxied.store.chmod(READ_ONLY)
-    assert "chmod 700" in check_passes_without_recording(proxied, start_unprivileged(proxied))
+    assert "chmod -R u+rwX" in check_passes_without_recording(proxied, start_unprivileged(proxied))
     proxied.store.chmod(USUAL)
 
 

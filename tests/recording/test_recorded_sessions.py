@@ -512,6 +512,7 @@ def test_trouble_with_a_store_that_was_created_again_is_one_more_warning(recordi
     removal, trouble = recording.warnings
     assert "was removed" in removal
     assert "recording is suspended" in trouble
+    assert trouble.endswith("To see what to do: acp-proxy doctor")
 
 
 def test_a_gap_is_noted_with_the_next_entry_of_any_session(

@@ -12,6 +12,7 @@ import pytest
 
 from acp_proxy.errors import StoreRefused
 from acp_proxy.store import store_root
+from tests.modes import has_mode
 
 
 def mode(path: Path) -> int:
@@ -63,7 +64,7 @@ def test_a_store_that_belongs_to_another_user_is_refused(tmp_path: Path) -> None
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_an_unwritable_directory_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(StoreRefused, match="chmod 700"):
+    with pytest.raises(StoreRefused, match="chmod -R u"):
         store_root.prepare(tmp_path)
     with pytest.raises(StoreRefused):
         store_root.prepare(tmp_path / "store")
@@ -74,13 +75,27 @@ def test_the_advice_for_a_read_only_store_fits_its_cause(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=0))
     tmp_path.chmod(0o500)
-    assert f"Run: chmod 700 {tmp_path}" in str(store_root.find_refusal(tmp_path))
+    assert f"Run: chmod -R u+rwX {tmp_path}" in str(store_root.find_refusal(tmp_path))
     tmp_path.chmod(0o700)
     assert "the system protects it" in str(store_root.find_refusal(tmp_path))
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
     assert "its file system is read-only. Mount it writable" in str(store_root.find_refusal(tmp_path))
     assert "chmod" not in str(store_root.find_refusal(tmp_path))
     assert "No such file" in str(store_root.find_refusal(tmp_path / "gone meanwhile"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize("name", ["transcripts", "unindexed"])
+def test_a_store_with_a_read_only_directory_is_refused_with_the_command_to_fix_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    root = tmp_path / "my store"
+    (root / name).mkdir(parents=True)
+    monkeypatch.setattr(os, "access", has_mode)
+    store_root.prepare(root)
+    (root / name).chmod(0o500)
+    with pytest.raises(StoreRefused, match=f"{root / name} cannot be written to. Run: chmod -R u.rwX '{root}'"):
+        store_root.prepare(root)
 
 
 def put_file(path: Path) -> Path:

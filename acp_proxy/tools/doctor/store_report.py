@@ -4,6 +4,7 @@ It is quick: it reads only the beginning of each transcript, while ``acp-proxy v
 does not answer, the check says so after a bounded time.
 """
 
+import contextlib
 import os
 import shutil
 import stat
@@ -18,8 +19,9 @@ from typing import TypeVar
 from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.store.layout import JOURNAL_FILE
+from acp_proxy.store.layout import JOURNAL_FILE, Layout
 from acp_proxy.tools.doctor.advice import Advice
+from acp_proxy.transcript import file_access
 
 ANSWER_SECONDS = 20.0
 """How long the store may take to answer: rebuilding the index of a large one takes several seconds."""
@@ -88,7 +90,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
     transcripts, deleted = (_measure(folder)[1] for folder in (store.layout.transcripts, store.layout.deleted))
     transcripts -= _measure(store.layout.transcripts, JOURNAL_FILE)[1]
     free_bytes = shutil.disk_usage(root).free
-    advice = []
+    advice = _advise_on_unwritable(store.layout)
     sessions = None
     try:
         sessions = len(store.list_all())
@@ -108,6 +110,21 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
         advice.append(Advice(f"Others can read {root}. Run: {shell_quote.join(['chmod', '700', str(root)])}"))
     report = StoreReport(root, True, mode, files, size, len(store.list_agents()), sessions, unreadable, free_bytes)
     return replace(report, transcripts=transcripts, deleted=deleted), advice
+
+
+def _advise_on_unwritable(layout: Layout) -> list[Advice]:
+    """What to do about files and directories of the store that this user cannot write to, however the root is."""
+    paths = [layout.index_path]
+    for part in (layout.transcripts, layout.unindexed, layout.deleted, layout.backups, layout.search):
+        for folder, _, names in os.walk(part):
+            paths += (Path(folder), *(Path(folder, name) for name in names))
+    path_by_command: dict[str, Path] = {}
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
+            status = os.lstat(path)
+            if not stat.S_ISLNK(status.st_mode) and not os.access(path, os.W_OK):
+                path_by_command.setdefault(file_access.format_unlock(layout.root, status), path)
+    return [Advice(f"{path} cannot be written to. Run: {command}") for command, path in path_by_command.items()]
 
 
 def _report_refusal(root: Path, reason: str) -> tuple[StoreReport, list[Advice]]:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.errors import DISK_FULL, FREE_SPACE, NewerFormat, errno_name
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.sessions.unreadable import explain_unreadable
@@ -183,12 +183,11 @@ class Inspection:
                     for agent_folder, name, *_ in table.list_extents()
                     if not self._layout.has_transcript(agent_folder, name)
                 )
-        except sqlite3.DatabaseError as problem:
-            yield _report_database(path, problem, WORDS_BROKEN, f"delete it: {_REBUILT_BY_SEARCH}", _REBUILT_BY_SEARCH)
         except FileNotFoundError:
             return  # removed in the meantime
-        except OSError as problem:
-            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_REBUILT_BY_SEARCH}", BY_HAND)
+        except (sqlite3.DatabaseError, OSError) as problem:
+            advice = f"delete it: {_REBUILT_BY_SEARCH}"
+            yield self._report_database(path, problem, WORDS_BROKEN, advice, _REBUILT_BY_SEARCH)
 
     def inspect_some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Findings in these transcripts, and in the index and search tables about them."""
@@ -362,11 +361,9 @@ class Inspection:
                     yield Finding(path, INDEX_BEHIND, text, NOTHING)
             finally:
                 index.close()
-        except sqlite3.DatabaseError as problem:
+        except (sqlite3.DatabaseError, OSError) as problem:
             rebuilt = "it is rebuilt from the transcripts"
-            yield _report_database(path, problem, INDEX_BROKEN, "run: acp-proxy doctor", rebuilt)
-        except OSError as problem:
-            yield Finding(path, FOREIGN, f"{errno_name(problem)}: move it away; lists are slow without it", BY_HAND)
+            yield self._report_database(path, problem, INDEX_BROKEN, f"move it away: {rebuilt}", rebuilt)
 
     def _list_outdated(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
@@ -447,12 +444,34 @@ class Inspection:
                         removed_transcripts.add((agent_folder, name))
             finally:
                 table.close()
-        except sqlite3.DatabaseError as problem:
-            yield _report_database(path, problem, WORDS_BROKEN, f"delete it: {_REBUILT_BY_SEARCH}", _REBUILT_BY_SEARCH)
         except FileNotFoundError:
             return  # removed in the meantime
-        except OSError as problem:
-            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_REBUILT_BY_SEARCH}", BY_HAND)
+        except (sqlite3.DatabaseError, OSError) as problem:
+            advice = f"delete it: {_REBUILT_BY_SEARCH}"
+            yield self._report_database(path, problem, WORDS_BROKEN, advice, _REBUILT_BY_SEARCH)
+
+    def _report_database(
+        self,
+        path: Path,
+        problem: sqlite3.DatabaseError | OSError,
+        kind_if_broken: str,
+        advice: str,
+        remedy_text: str,
+    ) -> Finding:
+        """A finding about a database that cannot be used now, or is broken: then ``kind_if_broken`` is its kind."""
+        name = errno_name(problem)
+        text = name if isinstance(problem, OSError) else str(problem)
+        text = text.partition(" with text ")[0]  # what follows quotes the user's words
+        if name in DISK_FULL:
+            return Finding(path, UNREADABLE, f"{text}. {FREE_SPACE}", BY_HAND)
+        if isinstance(problem, PermissionError):
+            command = file_access.format_unlock(self._layout.root, os.lstat(path))
+            return Finding(path, UNREADABLE, f"{text}. Run: {command}", BY_HAND)
+        if isinstance(problem, OSError):
+            return Finding(path, FOREIGN, f"{text}: {advice}", BY_HAND)
+        if is_temporary(problem):
+            return Finding(path, UNREADABLE, f"{text}. If this persists, {advice}", BY_HAND)
+        return Finding(path, kind_if_broken, f"{text}: {remedy_text}")
 
 
 _MEANING_BY_KIND = {
@@ -467,16 +486,6 @@ _UNUSED = "is not used while the store cannot be written, or its file system has
 _LEFT_BY_CRASH = "a crash left it; the next acp-proxy compress removes it"
 _FORK_UNFINISHED = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
 _PARTIAL = "the session is read without it, as an incomplete one"
-
-
-def _report_database(
-    path: Path, problem: sqlite3.DatabaseError, kind_if_broken: str, advice: str, remedy_text: str
-) -> Finding:
-    """A finding about a database that cannot be used now, or is broken: then ``kind_if_broken`` is its kind."""
-    text = str(problem).partition(" with text ")[0]  # what follows quotes the user's words
-    if is_temporary(problem):
-        return Finding(path, UNREADABLE, f"{text}. If this persists, {advice}", BY_HAND)
-    return Finding(path, kind_if_broken, f"{text}: {remedy_text}")
 
 
 def _count_transcripts(count: int) -> str:

@@ -12,6 +12,7 @@ from acp_proxy.tools.doctor import store_report
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.store_report import examine
 from acp_proxy.transcript.compressed import compress_chunks
+from tests.modes import has_mode
 from tests.stored import WholeStore, store_session
 
 
@@ -131,6 +132,32 @@ def test_an_unwritable_store_is_reported(root: Path, monkeypatch: pytest.MonkeyP
     found, todo = examine(root)
     assert f"{root} cannot be written to" in str(found.why_not_recording)
     assert wrong(todo) == [found.why_not_recording]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_read_only_files_and_directories_below_a_writable_root_are_reported_with_one_command(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store_session(WholeStore(root), "a", ("one", []))
+    monkeypatch.setattr(os, "access", has_mode)
+    assert wrong(examine(root)[1]) == []
+    for each in (path, path.parent, root / "unindexed" / path.parent.name):
+        each.chmod(0o500)
+    [text] = wrong(examine(root)[1])
+    assert text == f"{path.parent} cannot be written to. Run: chmod -R u+rwX {root}"
+    for each in (path.parent, root / "unindexed" / path.parent.name):
+        each.chmod(0o700)
+    assert wrong(examine(root)[1]) == [f"{path} cannot be written to. Run: chmod -R u+rwX {root}"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_reported_with_the_command_that_takes_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store_session(WholeStore(root), "a", ("one", []))
+    os.chown(path, 12345, -1)
+    monkeypatch.setattr(os, "access", lambda each, mode: Path(each) != path)
+    assert wrong(examine(root)[1]) == [f"{path} cannot be written to. Run: sudo chown -R 0 {root}"]
 
 
 def test_a_store_that_others_can_read_is_reported(root: Path) -> None:

@@ -1,5 +1,6 @@
 """Verify finds everything that is wrong in a store, with what to do, and nothing else."""
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -12,8 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.store import folder_changes
+from acp_proxy.tools.maintenance import verify
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import BY_HAND, NOTHING, REPAIR, Finding, verify_store
+from acp_proxy.tools.search import fts_table
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
@@ -127,6 +130,30 @@ def test_foreign_files_are_reported_and_kept(store: WholeStore, root: Path) -> N
     (root / "transcripts" / "file").touch()
     (root / "mine").touch()
     assert sorted(kinds(verify_store(store))) == sorted([("foreign file", BY_HAND), *[("foreign file", NOTHING)] * 4])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize(
+    ("problem", "advice"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied"), "EACCES. Run: chmod -R u+rwX {root}"),
+        (OSError(errno.ENOSPC, "No space left"), "ENOSPC. Free some space on the disk, then try again"),
+    ],
+)
+def test_the_users_own_index_that_cannot_be_opened_is_not_called_foreign(
+    store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch, problem: OSError, advice: str
+) -> None:
+    def fail(path: Path) -> None:
+        raise problem
+
+    search_store(store, SearchRequest(make_query(["hello"]), store.list_agents()))
+    monkeypatch.setattr(verify, "check_database", fail)
+    monkeypatch.setattr(fts_table, "SearchTable", fail)
+    found = [finding for finding in verify_store(store) if finding.path.suffix == ".sqlite3"]
+    assert {finding.path.parent.name for finding in found} == {root.name, "search"}
+    assert {(finding.kind, finding.text, finding.remedy) for finding in found} == {
+        ("cannot be read", advice.format(root=root), BY_HAND)
+    }
 
 
 def test_a_mark_without_a_transcript_is_no_damage(store: WholeStore) -> None:
