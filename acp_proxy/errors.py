@@ -30,9 +30,12 @@ class NoStore(AcpProxyError):
     """There is no store at the path in use."""
 
     def __init__(
-        self, root: object, advice: str = "Check the path (for commands: --store or ACP_PROXY_STORE)."
+        self,
+        root: object,
+        advice: str = "Check the path (for commands: --store or ACP_PROXY_STORE). "
+        "To set up your editor: acp-proxy setup",
     ) -> None:
-        super().__init__(f"there is no store at {root}. {advice} To set up your editor: acp-proxy setup")
+        super().__init__(f"there is no store at {root}. {advice}")
 
 
 class NewerFormat(AcpProxyError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from acp_proxy.cli import config_values
 from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.config import config_file
-from acp_proxy.errors import NoStore, UsageError
+from acp_proxy.errors import AcpProxyError, NoStore, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.store_root import resolve_root
 from acp_proxy.transcript.file_access import PRIVATE_UMASK
@@ -47,6 +47,14 @@ def is_default_store(root: Path) -> bool:
     return False
 
 
+def _find_usual_store() -> Path | None:
+    """The store without --store and the variable, if it has sessions."""
+    with suppress(AcpProxyError, OSError):  # another store is meant
+        if CommandStore(root := find_root(""), create=False).list_transcripts():
+            return root
+    return None
+
+
 def open_store(path: str, *, create: bool = False, for_writing: bool = False) -> CommandStore:
     """Open the store. If it has to rebuild its index, which may take long, a progress bar appears. What this process
     creates from now on is private (``make_new_files_private``).
@@ -60,8 +68,11 @@ def open_store(path: str, *, create: bool = False, for_writing: bool = False) ->
     bin_days = config_values.read_bin_days() if for_writing else None
     store = CommandStore(root, create=create, bin_days=bin_days)
     if configured_path and not store.exists:
-        raise NoStore(root, f"{config_file.find_path()} names it. acp-proxy run creates it with the first session.")
+        advice = "acp-proxy run creates it with the first session. To set up your editor: acp-proxy setup"
+        raise NoStore(root, f"{config_file.find_path()} names it. {advice}")
     if path and not store.exists:
+        if (usual_root := _find_usual_store()) is not None:
+            raise NoStore(root, f"--store or {STORE_VARIABLE} names it. Without them, you see those in {usual_root}.")
         raise NoStore(root)
     if for_writing and store.read_only_reason is not None:
         raise store.read_only_reason

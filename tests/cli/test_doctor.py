@@ -238,6 +238,12 @@ def test_only_names_of_a_configuration_are_reported(root: Path, home: Path) -> N
         assert SECRET not in said.stdout + said.stderr
 
 
+def test_a_store_in_a_variable_is_named_but_not_where_an_agent_is_asked_about(root: Path) -> None:
+    variables = {"ACP_PROXY_STORE": "/srv/place"}
+    assert "config set store /srv/place" in invoke("doctor", "--store", str(root), variables=variables).stdout
+    assert "config set" not in invoke("doctor", "--store", str(root), "no-such-agent", variables=variables).stdout
+
+
 def test_on_a_new_machine_nothing_is_wrong_and_nothing_is_created(root: Path) -> None:
     result = doctor(root)
     assert result.exit_code == 0

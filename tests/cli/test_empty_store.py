@@ -151,6 +151,18 @@ def test_a_place_in_a_variable_counts_as_given(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_missing_store_is_reported_with_the_usual_one_if_that_has_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual_root = tmp_path / "usual"
+    monkeypatch.setattr("acp_proxy.store.store_root.find_default_root", lambda: usual_root)
+    monkeypatch.setenv("ACP_PROXY_STORE", str(tmp_path / "mistyped"))
+    WholeStore(usual_root)
+    assert str(usual_root) not in run("list").stderr
+    store_session(WholeStore(usual_root), "a", ("one", []))
+    assert f"Without them, you see those in {usual_root}." in run("list").stderr
+
+
 def test_a_broken_link_is_not_a_missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.store.store_root.find_default_root", lambda: tmp_path / "link")
     (tmp_path / "link").symlink_to(tmp_path / "away")

@@ -272,6 +272,15 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
     assert (shown.exit_code, home.files()) == (0, before)
 
 
+def test_setup_says_that_an_editor_may_not_have_the_store_of_a_variable(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home.zed, ZED)
+    assert "ACP_PROXY_STORE" not in setup("--dry-run").stderr
+    monkeypatch.setenv("ACP_PROXY_STORE", "/srv/place")
+    assert "acp-proxy config set store /srv/place" in " ".join(setup("--dry-run").stderr.split())
+
+
 @pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize(("words", "answer"), [(["--dry-run"], None), ([], "n\n"), (["--yes"], None)])
 def test_setup_begins_with_what_it_has_found(

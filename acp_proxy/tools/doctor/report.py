@@ -15,6 +15,7 @@ from acp_proxy.tools.doctor.advice import Advice, join_alike
 from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart
 from acp_proxy.tools.doctor.editor_advice import advise_on_agent, advise_on_editors, advise_on_recall, find_entries
 from acp_proxy.tools.doctor.store_report import StoreReport
+from acp_proxy.tools.doctor.store_variable import explain_store_variable
 from acp_proxy.tools.doctor.versions import versions
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import Machine
@@ -74,6 +75,8 @@ def diagnose(
         editors_advice = advise_on_agent(editors, own_entries, root, explains_no_record=explains_no_record)
     else:
         editors_advice = advise_on_editors(editors, root, explains_no_record=explains_no_record)
+        if (text_of_variable := explain_store_variable(machine.environment)) is not None:
+            advice.append(Advice(text_of_variable, is_wrong=False))
     advice = [  # the worst first: nothing is recorded; what the user asked about; some agents do not start
         *(store_advice if store.why_not_recording is not None else ()),
         *agent_advice,

@@ -11,6 +11,7 @@ import typer
 from acp_proxy.cli.completion import make_word_completion
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors, report_wrong_usage
 from acp_proxy.cli.shared_options import RegistryOption
+from acp_proxy.tools.doctor.store_variable import explain_store_variable
 from acp_proxy.tools.editors.agent_names import make_typed_line, open_registry
 from acp_proxy.tools.editors.command import read_name
 from acp_proxy.tools.editors.config_dirs import find_machine
@@ -165,6 +166,8 @@ def setup(
             ],
             registry_problems.values(),
         )
+        if (text_of_variable := explain_store_variable(machine.environment)) is not None:
+            print_on_stderr(f"Note: {text_of_variable}")
         if named_agent is not None:
             explain_missing_variables(named_agent, chosen, {path: editor.title for editor, path in settings})
         added_plans = [plan for plan in plans if plan.entries and plan.path in paths_to_add]
