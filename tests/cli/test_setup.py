@@ -2428,10 +2428,37 @@ def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> Non
     assert "bracket is missing. Correct it, then run acp-proxy setup --undo again." in said
 
 
-def test_undo_says_what_to_do_with_a_link(home: Home) -> None:
+@pytest.mark.parametrize("moves_copy", [False, True])
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_undo_follows_a_link_to_which_the_settings_have_moved_since(
+    home: Home, moves_copy: bool, is_edited: bool
+) -> None:
+    write(home.zed, ZED)
+    setup("--yes")
+    target, copy = home.path / "dotfiles/zed.json", home.zed.with_name("settings.json.before-acp-proxy")
+    target.parent.mkdir()
+    home.zed.rename(target)
+    home.zed.symlink_to(target)
+    if moves_copy:
+        copy.rename(target.parent / copy.name)
+    before = ZED
+    if is_edited:
+        before = ZED.replace("{", "{ // mine", 1)
+        write(target, read(target).replace("{", "{ // mine", 1))
+    moved = home.files()
+    setup("--yes")
+    assert home.files() == moved
+    undone = setup("--undo", "--yes")
+    assert (undone.exit_code, read(target), home.zed.is_symlink()) == (0, before, True)
+    assert {*home.files()} == {home.zed, target}
+    assert "did not write it" not in undone.stderr
+
+
+def test_undo_says_what_to_do_with_a_link_to_what_the_user_cannot_write(home: Home) -> None:
     write(home.zed, ZED)
     setup("--yes")
     home.zed.rename(home.path / "settings.json")
+    (home.path / "settings.json").chmod(0o444)
     home.zed.symlink_to(home.path / "settings.json")
     said = " ".join(setup("--undo", "--yes").stderr.split())
     assert f"it is a link, to {home.path / 'settings.json'}. You can take acp-proxy out of it by hand." in said

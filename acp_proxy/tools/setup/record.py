@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,14 @@ from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.tools.editors.config_dirs import find_machine
 from acp_proxy.tools.editors.entries import Kind, read_entry
 from acp_proxy.tools.editors.known_editors import EDITORS, SettingsFiles
-from acp_proxy.tools.editors.own_files import NotOurs, find_temporary, make_move, make_removal, replace_file
+from acp_proxy.tools.editors.own_files import (
+    NotOurs,
+    find_temporary,
+    follow_link,
+    make_move,
+    make_removal,
+    replace_file,
+)
 from acp_proxy.transcript import file_access
 
 COPY_SUFFIX = ".before-acp-proxy"
@@ -50,7 +57,7 @@ class EntryChange:
 
 @dataclass(slots=True)
 class FileRecord:
-    """What setup did to one file. ``copy``: the name of the copy beside it; None: there was no file.
+    """What setup did to one file. ``copy``: the name of the copy beside it, or its path; None: there was no file.
     ``written``: the digest of what was written last; empty if the user had edited the file between two writes, so that
     the copy is not what it was before. ``entries``: the changes that were made. ``copied``: the digest of the copy.
     ``made_directories``: how many of the directories above the file setup has made.
@@ -89,7 +96,7 @@ class Record:
             if isinstance(version, int) and version > _VERSION:
                 raise AcpProxyError(f"{named}, was made by a newer acp-proxy. Upgrade acp-proxy.")
             files = msgspec.convert(content["files"], dict[str, FileRecord])
-            self.files = {str(Path(name).expanduser()): file_record for name, file_record in files.items()}
+            self.files = dict(_follow(Path(name).expanduser(), file_record) for name, file_record in files.items())
         except FileNotFoundError:
             pass
         except OSError as problem:
@@ -140,7 +147,7 @@ class Record:
         """Where the copy of a file is. None: there is none."""
         file_record = self.files.get(str(path))
         copy = file_record.copy if file_record is not None else None
-        return path.with_name(copy) if copy is not None and path.with_name(copy).exists() else None
+        return path.parent / copy if copy is not None and (path.parent / copy).exists() else None
 
     def forget(self, path: Path) -> None:
         """Remove the copy of a file that has nothing of setup any more, and its part of the record. Raises OSError."""
@@ -149,9 +156,20 @@ class Record:
         copy_content = read_copy(path, file_record)
         self.save()
         if file_record.copy is not None and copy_content is not None and file_record.is_right_copy(copy_content):
-            path.with_name(file_record.copy).unlink(missing_ok=True)
+            (path.parent / file_record.copy).unlink(missing_ok=True)
         for written_path in (path, path.with_name(path.name + COPY_SUFFIX)):  # what a setup that was killed has left
             find_temporary(written_path).unlink(missing_ok=True)
+
+
+def _follow(path: Path, file_record: FileRecord) -> tuple[str, FileRecord]:
+    """A file's path and its part of the record; where the user has moved the file since, and left a link in its place,
+    those of the file to which this leads. The copy may have moved with it."""
+    if (target := follow_link(path)) != path:
+        copy = file_record.copy
+        if copy is not None and (path.parent / copy).exists():
+            copy = str(path.parent / copy)
+        file_record = replace(file_record, copy=copy, made_directories=0)
+    return str(target), file_record
 
 
 def open_record(environment: Mapping[str, str]) -> Record:
@@ -165,7 +183,7 @@ def read_copy(path: Path, file_record: FileRecord) -> bytes | None:
     if file_record.copy is None:
         return None
     try:
-        return path.with_name(file_record.copy).read_bytes()
+        return (path.parent / file_record.copy).read_bytes()
     except (FileNotFoundError, NotADirectoryError):  # the user has removed it
         return None
 
