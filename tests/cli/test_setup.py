@@ -2428,6 +2428,21 @@ def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> Non
     assert "bracket is missing. Correct it, then run acp-proxy setup --undo again." in said
 
 
+@pytest.mark.parametrize("links_directory", [False, True])
+def test_settings_that_editors_share_by_links_are_written_and_undone_once(home: Home, links_directory: bool) -> None:
+    servers = '{"acp.agents": {"G": {"command": "gemini"}}}'
+    write(home.vscode, servers)
+    (home.path / ".cursor/extensions/formulahendry.acp-client-1").mkdir(parents=True)
+    link, target = (home.cursor.parent, home.vscode.parent) if links_directory else (home.cursor, home.vscode)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    done = setup("--yes")
+    assert (done.exit_code, done.stdout.count("+++"), "meantime" in done.stderr) == (0, 1, False)
+    assert "Cursor, VS Code  " in done.stderr
+    assert setup("--undo", "--yes", "--editor", "vscode").exit_code == 0
+    assert (read(home.vscode), home.record.exists()) == (servers, False)
+
+
 @pytest.mark.parametrize("moves_copy", [False, True])
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_undo_follows_a_link_to_which_the_settings_have_moved_since(

@@ -14,7 +14,7 @@ from acp_proxy.tools.editors.known_editors import EDITORS, EXTENSION_TITLE, Edit
 from acp_proxy.tools.editors.own_files import follow_link, format_link
 from acp_proxy.tools.setup.missing_extension import lacks_extension
 from acp_proxy.tools.setup.record import ADDED, NAMED, PUT_IN_FRONT, REPLACED
-from acp_proxy.tools.setup.setup import FileChange, FoundEntry, read_entries
+from acp_proxy.tools.setup.setup import FileChange, FoundEntry, find_sharers, read_entries
 
 _CHANGES = {
     PUT_IN_FRONT: "will be recorded",
@@ -56,7 +56,8 @@ def describe_files(
             texts = [f'has no "{agent}". To add it there: {line}']
         elif not texts:
             texts = ["no settings yet" if plan.old_content is None else "no agents"]
-        found.append(FoundFile(EDITORS[plan.editor].title, _format_path(plan.editor, plan.path, machine), texts))
+        titles = ", ".join(editor.title for editor in find_sharers(plan, machine))
+        found.append(FoundFile(titles, _format_path(plan.editor, plan.path, machine), texts))
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from acp_proxy.cli.report_errors import print_on_stderr
 from acp_proxy.tools.editors.agent_names import make_typed_line
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.known_editors import EDITORS, EXTENSION_TITLE, VSCODE_BUILDS, Name
+from acp_proxy.tools.editors.known_editors import EXTENSION_TITLE, VSCODE_BUILDS, Name
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.setup import FileChange
 from acp_proxy.tools.setup.try_agents import ANSWER_SECONDS, TriedAgents
@@ -42,15 +42,14 @@ def report_written(machine: Machine, written: Sequence[FileChange], tried_agents
         for advice in diagnosis.advice
         if advice.is_wrong and not any(text in advice.text for text in tried_agents.problems)
     ]
-    written_places = {
-        f'"{entry.name}" in {EDITORS[change.editor].title}' for change in written for entry in change.entries
-    }
+    readers = [(editor, change) for change in written for editor in steps.find_sharers(change, machine)]
+    written_places = {f'"{entry.name}" in {editor.title}' for editor, change in readers for entry in change.entries}
     texts_to_do += [advice.text for advice in faults if any(place in advice.found_in for place in written_places)]
     is_well = not texts_to_do
     texts_to_do += [
         advice.text for advice in faults if not advice.found_in
     ]  # of the store, or of acp-proxy's own configuration
-    titles = {EDITORS[change.editor].title for change in written}
+    titles = {editor.title for editor, _ in readers}
     notes = [advice.text for advice in faults if any(f'" in {title}' in advice.found_in for title in titles)]
     for text in (text for text in notes if text not in texts_to_do):
         print_on_stderr(f"Note: {text}")
@@ -59,7 +58,7 @@ def report_written(machine: Machine, written: Sequence[FileChange], tried_agents
         for number, text in enumerate(dict.fromkeys(texts_to_do), 1):
             print_on_stderr(f"  {number}. {text}", indent_columns=len(f"  {number}. "))
     if tried_agents.some_answer:
-        for change in written:
-            print_on_stderr(_NEXT_STEP[change.editor])
+        for editor, _ in readers:
+            print_on_stderr(_NEXT_STEP[editor.name])
     print_on_stderr(f"To take this back: {make_typed_line('setup', '--undo')}")
     return is_well

@@ -119,8 +119,10 @@ FoundEntry = tuple[Path, Entry]
 
 def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Editor, Path]]:
     """The settings files to look at: those that exist, and for an editor that the user names the usual one. Where one
-    is a link to another of the user's files, as in a repository of settings, that file."""
-    settings: list[tuple[Editor, Path]] = []
+    is a link to another of the user's files, as in a repository of settings, that file. Several editors may share one
+    by links: it is there once, with the first of them that reads agents."""
+    settings: dict[tuple[str, tuple[str, ...]], tuple[Editor, Path]] = {}
+    keys_of_unread = set[tuple[str, tuple[str, ...]]]()
     for editor in EDITORS.values():
         kind = editor.configured
         if not isinstance(kind, SettingsFiles) or (editors and editor.name not in editors):
@@ -130,8 +132,27 @@ def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Edito
         usual_of_installed = [path for path in files if os.path.isdir(path.parent)]  # and has no settings yet
         if kind.find_own_directory is not None and os.path.isdir(kind.find_own_directory(machine)):
             usual_of_installed = usual_of_installed or files[:1]
-        settings += [(editor, path) for path in existing or usual_of_installed[:1] or (files[:1] if editors else [])]
-    return settings
+        for path in existing or usual_of_installed[:1] or (files[:1] if editors else []):
+            key = os.path.realpath(path), kind.members
+            if key not in settings or key in keys_of_unread:
+                settings[key] = editor, path
+                (keys_of_unread.add if kind.lacks_extension(machine) else keys_of_unread.discard)(key)
+    return [*settings.values()]
+
+
+def find_sharers(plan: FileChange, machine: Machine) -> list[Editor]:
+    """The editors whose settings a file is: that of the plan, and others that share it with this one by links."""
+    own, real_path = EDITORS[plan.editor], os.path.realpath(plan.path)
+    assert isinstance(own.configured, SettingsFiles)
+    others = [
+        editor
+        for editor in EDITORS.values()
+        if isinstance(editor.configured, SettingsFiles)
+        and editor != own
+        and editor.configured.members == own.configured.members
+        and real_path in map(os.path.realpath, editor.configured.find_files(machine))
+    ]
+    return [own, *others]
 
 
 def find_entries(editor: Editor, path: Path, planned: FileChange | None = None) -> list[FoundEntry]:

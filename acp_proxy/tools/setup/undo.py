@@ -5,6 +5,7 @@ What is not as setup left it is the user's: it stays, and is named. The copy sta
 the file again.
 """
 
+import os
 import textwrap
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -23,7 +24,6 @@ from acp_proxy.tools.editors.own_files import (
     LeftByHand,
     NotOurs,
     explain_no_write,
-    follow_link,
     read_own_file,
     replace_file,
 )
@@ -60,7 +60,7 @@ def plan_undo(
     ``new_content`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it,
     but in those that are kept.
     """
-    editor = next((known_editor for known_editor in EDITORS.values() if _is_file_of(known_editor, path)), None)
+    editor = next((known_editor for known_editor in EDITORS.values() if is_file_of(known_editor, path)), None)
     name = editor.name if editor is not None else Name.ZED
     configured = editor.configured if editor is not None else None
     is_whole = only_names is None or all(entry.name in only_names for entry in file_record.entries)
@@ -152,12 +152,12 @@ def _find_gone(old_entries: Sequence[Entry], entries: Sequence[Entry]) -> list[s
     return [entry.name for entry in old_entries if entry.name not in names and entry.words not in commands]
 
 
-def _is_file_of(editor: Editor, path: Path) -> bool:
+def is_file_of(editor: Editor, path: Path) -> bool:
     kind = editor.configured
     if not isinstance(kind, SettingsFiles):
         return False
     files = kind.find_files(find_machine())
-    return path in files or path in map(follow_link, files)
+    return os.path.realpath(path) in map(os.path.realpath, files)
 
 
 def _guess_kind(settings: Settings) -> SettingsFiles:

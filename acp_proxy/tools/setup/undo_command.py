@@ -15,7 +15,7 @@ from acp_proxy.tools.setup.agent_option import find_changed_names
 from acp_proxy.tools.setup.explain_remaining import explain_remaining
 from acp_proxy.tools.setup.record import Record, RecordStays, explain_copy
 from acp_proxy.tools.setup.setup import FileChange, explain_problem
-from acp_proxy.tools.setup.undo import plan_undo, write_undo
+from acp_proxy.tools.setup.undo import is_file_of, plan_undo, write_undo
 from acp_proxy.tools.setup.write_changes import report_failure, write_changes
 from acp_proxy.views import sanitize
 
@@ -36,7 +36,11 @@ def undo_setup(
     alone; empty: to all. ``registry``: the value of ``--registry``. Returns whether nothing of setup had to stay.
     Raises UsageError."""
     plans = [plan_undo(Path(path), file_record) for path, file_record in record.files.items()]
-    plans = [plan for plan in plans if not editors or plan.editor in editors]
+    plans = [
+        plan
+        for plan in plans
+        if not editors or plan.editor in editors or any(is_file_of(EDITORS[name], plan.path) for name in editors)
+    ]
     names_by_path = find_changed_names(agent, plans, record, registry) if agent else None
     edited_names = {plan.path: list[str]() for plan in plans}
 
