@@ -3,7 +3,7 @@
 import os
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -93,6 +93,7 @@ def config(
     if words and words[0] in (_SET, _UNSET):
         with report_errors():
             _change(path, words)
+        _print_problems(config_file.read(path)[1])
         return
     values, problems = config_file.read_user_file()
     if words:
@@ -110,6 +111,7 @@ def config(
         else:
             for line in _explain(setting):
                 typer.echo(fit_to_stream(sanitize.make_line(line), sys.stdout, _COLUMN))
+        _print_problems(problems)
         return
     settings = list(read_settings(os.environ, values))
     problems += [problem for setting in settings if (problem := _find_variable_problem(setting)) is not None]
@@ -122,6 +124,11 @@ def config(
             typer.echo(sanitize.make_line(line) if sys.stdout.isatty() else line)
     if sys.stdout.isatty() and not as_json:
         typer.echo(fit_to_stream(_HINT, sys.stderr), err=True)
+    _print_problems(problems)
+
+
+def _print_problems(problems: Sequence[str]) -> None:
+    """Print what is wrong, and end with 2 if anything is."""
     for text in problems:
         typer.echo(fit_to_stream(f"acp-proxy: {sanitize.make_line(text)}", sys.stderr), err=True)
     if problems:

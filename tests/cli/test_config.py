@@ -162,6 +162,20 @@ def test_everything_that_is_wrong_is_said(path: Path, monkeypatch: pytest.Monkey
     ]
 
 
+@pytest.mark.parametrize("words", [("redact",), ("get", "redact"), ("set", "grace", "7"), ("unset", "grace")])
+def test_a_command_about_one_option_says_what_is_wrong_in_the_file(path: Path, words: tuple[str, ...]) -> None:
+    path.write_text('redct = "keys"\n')
+    result = run("config", *words)
+    assert (result.exit_code, result.stdout != "") == (2, True)
+    assert "line 1: there is no option 'redct'. Did you mean redact?" in " ".join(result.stderr.split())
+    assert "nothing is recorded" in " ".join(result.stderr.split())
+
+
+def test_a_value_that_is_set_right_is_no_error_whatever_was_wrong_with_it(path: Path) -> None:
+    path.write_text('redact = "no-such-file"\n')
+    assert run("config", "set", "redact", "keys").exit_code == 0
+
+
 def test_a_named_file_that_does_not_exist_is_an_error(path: Path) -> None:
     for words in (("config",), ("list",)):
         result = run(*words)
