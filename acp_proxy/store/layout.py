@@ -90,9 +90,7 @@ class Layout:
             self._check_directories()
             self._check_format()
         except FileExistsError as problem:
-            raise StoreRefused(
-                f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
-            ) from problem
+            raise StoreRefused(file_access.explain_no_directory(problem.filename)) from problem
         except OSError as problem:
             path, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
             advice = "Fix that"

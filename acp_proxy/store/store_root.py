@@ -55,9 +55,7 @@ def make_root(root: Path) -> None:
         file_access.make_directory(root)
         status = os.stat(root)
     except FileExistsError as problem:  # on Windows, also for a file above it
-        raise StoreRefused(
-            f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
-        ) from problem
+        raise StoreRefused(file_access.explain_no_directory(problem.filename)) from problem
     except OSError as problem:
         reason = problem.strerror or type(problem).__name__
         text = f"{root} cannot be used: {reason}. Choose another place with --store."

@@ -99,6 +99,16 @@ def check_link(path: Path) -> None:
         )
 
 
+def explain_no_directory(path: Path | str) -> str:
+    """Why this cannot be used as a directory, and what to do."""
+    if os.path.islink(path) and not os.path.exists(path):
+        target = os.path.realpath(path)
+        return f"{path} is a link to {target}, which does not exist. Mount its disk, or create the directory: " + (
+            format_command("mkdir", "-p", target)
+        )
+    return f"{path} is not a directory. Move it away, or choose another place with --store."
+
+
 def make_inner_directory(path: Path) -> None:
     """Create a directory inside the store if it is missing, and check it. Raises OSError, StoreRefused."""
     make_directory(path)
@@ -111,9 +121,12 @@ def check_owner(root: Path, status: os.stat_result) -> None:
     if sys.platform == "win32":
         return
     if not stat.S_ISDIR(status.st_mode):
-        raise StoreRefused(f"{root} is not a directory. Move it away, or choose another place with --store.")
+        raise StoreRefused(explain_no_directory(root))
     if status.st_uid != os.geteuid():
-        raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
+        advice = "Choose another place with --store."
+        if os.geteuid() != 0:  # root would take what is another's
+            advice = f"Run: {format_unlock(root, status)}. Or choose another place with --store."
+        raise StoreRefused(f"{root} belongs to another user. {advice}")
     if status.st_mode & 0o022:
         raise StoreRefused(f"other users can write to {root}. Run: {format_command('chmod', '700', root)}")
 

@@ -12,6 +12,7 @@ import pytest
 
 from acp_proxy.errors import StoreRefused
 from acp_proxy.store import store_root
+from acp_proxy.transcript import file_access
 from tests.modes import has_mode
 
 
@@ -116,6 +117,22 @@ def put_dangling_link(path: Path) -> Path:
 def put_loop(path: Path) -> Path:
     path.symlink_to(path)
     return path
+
+
+def test_a_link_to_nothing_is_refused_with_where_it_leads(tmp_path: Path) -> None:
+    link = put_dangling_link(tmp_path / "link")
+    for root in (link, link / "store"):
+        with pytest.raises(StoreRefused, match=f"{link} is a link to {tmp_path / 'nowhere'}, which does not exist"):
+            store_root.prepare(root)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such owners")
+def test_a_directory_of_another_user_is_refused_with_the_command_that_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(StoreRefused, match=f"Run: sudo chown -R {os.geteuid()} {tmp_path}"):
+        file_access.make_inner_directory(tmp_path)
 
 
 @pytest.mark.parametrize("put", [put_file, put_file_as_parent, put_dangling_link, put_loop])

@@ -141,7 +141,9 @@ def _read_mode(root: Path) -> int | None:
 
 def _explain_unmakeable(root: Path) -> str | None:
     """Why the directory cannot be created, and what to do."""
-    above = next(path for path in root.absolute().parents if os.path.exists(path))
+    above = next(path for path in root.absolute().parents if os.path.lexists(path))
+    if not os.path.exists(above):
+        return file_access.explain_no_directory(above)
     try:
         _write(above)  # a mode says little: root may write everywhere, but not in /proc
     except OSError as problem:

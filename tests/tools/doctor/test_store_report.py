@@ -38,6 +38,16 @@ def test_a_store_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("name", ["away", "away/store"])
+def test_a_store_behind_a_link_to_nothing_is_reported_with_where_that_leads(tmp_path: Path, name: str) -> None:
+    link, target = tmp_path / "away", tmp_path / "not mounted"
+    link.symlink_to(target)
+    found, todo = examine(tmp_path / name)
+    assert wrong(todo) == [found.why_not_recording]
+    assert wrong(todo)[0].startswith(f"{link} is a link to {target}, which does not exist. Mount its disk, or create")
+    assert wrong(todo)[0].endswith(f"mkdir -p '{target}'")
+
+
 def test_the_check_tries_to_write_because_modes_do_not_say_enough() -> None:
     found, todo = examine(Path("/proc/x"))
     assert wrong(todo) == [found.why_not_recording]
