@@ -4,7 +4,7 @@ import errno
 
 DISK_FULL = ("ENOSPC", "EDQUOT")
 """The names (``errno_name``) of a full disk's errors."""
-FREE_SPACE = "Free some space on the disk, then try again"
+FREE_SPACE = "The disk is full. Free some space, then try again"
 
 
 class AcpProxyError(Exception):
@@ -51,7 +51,8 @@ class Unreadable(AcpProxyError):
     clients react."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"recorded sessions cannot be read ({name}). Run: acp-proxy doctor")
+        advice = f"{FREE_SPACE}." if name in DISK_FULL else "Run: acp-proxy doctor"
+        super().__init__(f"recorded sessions cannot be read ({name}). {advice}")
         self.name = name
 
 

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.errors import errno_name
+from acp_proxy.errors import Unreadable, errno_name
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("ENOSPC", "The disk is full. Free some space, then try again."), ("EIO", "Run: acp-proxy doctor")],
+)
+def test_of_a_full_disk_it_is_said_what_to_do_at_once(name: str, advice: str) -> None:
+    assert str(Unreadable(name)) == f"recorded sessions cannot be read ({name}). {advice}"
 
 
 def full(database: sqlite3.Connection) -> None:

@@ -20,7 +20,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.find_sessions import find_titled
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.store.index_database import ListedSession
-from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.file_names import file_name, name_before_delete
 from acp_proxy.views import formatting, sanitize, session_lines
 
 NOTHING_DELETED = "no deleted session can be restored"
@@ -95,7 +95,7 @@ def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSe
 
 
 def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
-    row = store.summarize_deleted(deleted)
+    row = replace(store.summarize_deleted(deleted), name=name_before_delete(deleted.name))
     [id] = session_lines.shorten_selectors([deleted], ()).values()
     try:
         row = store.restore(deleted)

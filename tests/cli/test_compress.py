@@ -1,10 +1,12 @@
 """``compress`` compresses old, large transcripts and reports what it saved."""
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.transcript.file_names import compressed_path
 from tests.cli.commands import run
 from tests.store.compressible import age
@@ -65,6 +67,19 @@ def test_wrong_values_are_refused(store: WholeStore, words: tuple[str, str]) -> 
     result = run(store, "compress", *words)
     assert result.exit_code == 2
     assert words[0] in result.output
+
+
+def test_where_nothing_could_be_compressed_only_the_reason_is_said(
+    store: WholeStore, cold: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(CommandStore, "compress", fail)
+    result = run(store, "compress")
+    assert (result.exit_code, result.stdout, cold.exists()) == (1, "", True)
+    assert "not compressed" in result.stderr
+    assert "No space left on device. Fix this problem" in result.stderr
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_compressed(store: WholeStore, cold: Path) -> None:

@@ -1,5 +1,6 @@
 """``restore``: what it lists, brings back, and says, and the command for it that a delete names."""
 
+import json
 import os
 import shlex
 import sys
@@ -8,6 +9,8 @@ import time
 import pytest
 
 from acp_proxy import shell_quote
+from acp_proxy.errors import Unreadable
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import get_error, get_json, get_stdout, list_titles, run
@@ -31,6 +34,22 @@ def test_a_deleted_session_is_removed_after_its_days(store: ProxyStore, monkeypa
     assert not any(b"the words of abc-1" in data for _, data in read_files(store.root))
     get_stdout(store, "restore", "abc-2")
     assert sorted(list_titles(store)) == ["the words of abc-2", "the words of xyz"]
+
+
+def test_on_a_full_disk_a_restore_mentions_the_index_and_no_newer_session(
+    store: ProxyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: CommandStore, *_: object, **__: object) -> None:
+        raise Unreadable("ENOSPC")
+
+    get_stdout(store, "delete", "abc-1", "--yes")
+    monkeypatch.setattr(CommandStore, "index_transcript", fail)
+    result = run(store, "restore", "abc-1", "--json")
+    assert "The index cannot be written now." in result.stderr
+    assert "newer session" not in result.stderr
+    monkeypatch.undo()
+    [row] = [row for row in get_json(store, "list") if row["sessionId"] == "abc-1"]
+    assert json.loads(result.stdout)[0]["transcript"] == row["transcript"]
 
 
 def test_the_restore_command_names_exactly_the_session(store: ProxyStore) -> None:

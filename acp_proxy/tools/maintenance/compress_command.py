@@ -90,9 +90,10 @@ def compress(
             typer.echo(sanitize.make_line(f"{session}: {_format_figures(result.size, result.compressed_size)}"))
         outcome = "would be compressed" if dry_run else "compressed"
         empty_message = f"Nothing to compress: no transcript of {min_size} or more was unused for {older_than}."
-        typer.echo(
-            f"{len(results)} {outcome}: {_format_figures(total_size, total_compressed)}" if results else empty_message
-        )
+        if results:
+            typer.echo(f"{len(results)} {outcome}: {_format_figures(total_size, total_compressed)}")
+        elif not failures:
+            typer.echo(empty_message)
     for text in failures:
         typer.echo(f"acp-proxy: not compressed: {text}. Fix this problem, then run the command again.", err=True)
     if failures:

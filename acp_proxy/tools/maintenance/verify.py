@@ -463,7 +463,7 @@ class Inspection:
         text = name if isinstance(problem, OSError) else str(problem)
         text = text.partition(" with text ")[0]  # what follows quotes the user's words
         if name in DISK_FULL:
-            return Finding(path, UNREADABLE, f"{text}. {FREE_SPACE}", BY_HAND)
+            return Finding(path, UNREADABLE, f"{name}. {FREE_SPACE}", BY_HAND)
         if isinstance(problem, PermissionError):
             command = file_access.format_unlock(self._layout.root, os.lstat(path))
             return Finding(path, UNREADABLE, f"{text}. Run: {command}", BY_HAND)

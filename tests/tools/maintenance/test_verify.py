@@ -137,7 +137,7 @@ def test_foreign_files_are_reported_and_kept(store: WholeStore, root: Path) -> N
     ("problem", "advice"),
     [
         (PermissionError(errno.EACCES, "Permission denied"), "EACCES. Run: chmod -R u+rwX {root}"),
-        (OSError(errno.ENOSPC, "No space left"), "ENOSPC. Free some space on the disk, then try again"),
+        (OSError(errno.ENOSPC, "No space left"), "ENOSPC. The disk is full. Free some space, then try again"),
     ],
 )
 def test_the_users_own_index_that_cannot_be_opened_is_not_called_foreign(
