@@ -385,6 +385,23 @@ def test_an_entry_with_several_words_in_one_is_explained(root: Path, home: Path,
     assert '"both": in a way that cannot be read' in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"null", "it is not a JSON object"),
+        (b"[]", "it is not a JSON object"),
+        ('{"é": {"agent_servers": {}}}'.encode("latin-1"), "it is not UTF-8"),
+        ("{}".encode("utf-16"), "it is not UTF-8"),
+    ],
+)
+def test_what_setup_cannot_read_the_doctor_cannot_either(root: Path, home: Path, data: bytes, reason: str) -> None:
+    path = zed_settings(home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    assert todo(doctor(root)) == [f"{path} cannot be read: {reason}. Correct the file."]
+    assert f"stays as it is: {reason}." in invoke("setup", "--dry-run").stderr
+
+
 def test_an_option_of_run_after_the_agent_is_doubted(root: Path, home: Path) -> None:
     def entry(*words: str) -> dict[str, object]:
         return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words]}

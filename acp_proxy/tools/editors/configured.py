@@ -139,7 +139,7 @@ def _find_configurations_of(editor: Editor, machine: Machine) -> Iterator[Config
 
 
 def _read_settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
-    text = read_text(path)
+    text = read_text(path, errors="strict")
     if isinstance(text, OSError):
         return Configuration(editor, path, problem=text.strerror or "it cannot be read")
     try:
@@ -154,8 +154,10 @@ def read_agents(kind: SettingsFiles, text: str) -> tuple[ConfiguredAgent, ...]:
 
 
 def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:
-    """The entries of the agents in settings, by name. Raises ValueError if they are no JSON."""
+    """The entries of the agents in settings, by name. Raises ValueError if they are no JSON object."""
     value: object = jsonc.decode(text)
+    if not isinstance(value, dict):
+        raise ValueError("it is not a JSON object")
     for member in kind.members:
         value = acp.member(value, member)
     agents = value.items() if isinstance(value, dict) else ()
@@ -234,8 +236,8 @@ def _list_below(directory: Path, suffix: str) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(suffix))
 
 
-def read_text(path: Path) -> str | OSError:
-    """A file's content, or why it cannot be read."""
+def read_text(path: Path, errors: str = "replace") -> str | OSError:
+    """A file's content, or why it cannot be read. ``errors``: what becomes of what is not UTF-8, as for ``decode``."""
     try:
         if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # opening a pipe may never end
             return OSError(errno.EINVAL, "it is not a file")
@@ -243,11 +245,12 @@ def read_text(path: Path) -> str | OSError:
             data = file.read(_LARGEST_FILE_BYTES + 1)
     except OSError as problem:
         return problem
-    return (
-        data.decode("utf-8", "replace")
-        if len(data) <= _LARGEST_FILE_BYTES
-        else OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    )
+    if len(data) > _LARGEST_FILE_BYTES:
+        return OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    try:
+        return data.decode("utf-8", errors)
+    except UnicodeDecodeError:
+        return OSError(errno.EILSEQ, "it is not UTF-8")
 
 
 def strip_comments(text: str, comment: str) -> str:
