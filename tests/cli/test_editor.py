@@ -120,6 +120,12 @@ def test_only_an_option_that_was_given_is_said_to_stand_elsewhere() -> None:
     assert "--whole comes first" in " ".join(editor("zed", "A=1", "--whole", "opencode").stderr.split())
 
 
+def test_an_option_of_run_after_the_agent_is_noted() -> None:
+    late = editor("zed", "opencode", "acp", "--redact", "keys").stderr
+    assert "Note: the agent gets --redact, which stands after it. If it is for acp-proxy: write it before." in late
+    assert "stands after it" not in editor("zed", "--redact", "keys", "opencode", "acp", "--model", "x").stderr
+
+
 def test_an_existing_file_is_named(home: Path) -> None:
     (home / ".jetbrains").mkdir()
     (home / ".jetbrains/acp.json").write_text("{}")

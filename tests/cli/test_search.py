@@ -23,7 +23,7 @@ from acp_proxy.tools.search import command, nearby, results, search
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
 from acp_proxy.views import session_lines
-from tests.cli.commands import invoke
+from tests.cli.commands import get_error, invoke
 from tests.cli.terminal import run_on_terminal
 from tests.cli.test_control_characters import NEVER_PRINTED, STEERING
 from tests.posix import pty
@@ -122,6 +122,11 @@ def test_a_terminal_shows_marked_words_and_the_command_for_the_turn(store: Whole
     for year in range(1, 100):
         seen = seen.replace(f"{year} years ago", "AGO")
     assert seen == GOLDEN.replace("STORE", str(store.root))
+
+
+def test_a_part_without_words_is_answered_with_what_it_is_for(store: WholeStore) -> None:
+    code, text = get_error(store, "search", "--failed", "--in", "output")
+    assert (code, text) == (2, "acp-proxy: --in says where words are looked for. Give words, or leave --in out.\n")
 
 
 def test_words_are_marked_without_colours_too(store: WholeStore) -> None:

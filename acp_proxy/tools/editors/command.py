@@ -107,6 +107,7 @@ def editor(
         open_registry,
         refuse_without_adapter,
     )
+    from acp_proxy.tools.editors.command_line import find_option_after_agent
     from acp_proxy.tools.editors.config_dirs import find_machine
     from acp_proxy.tools.editors.configured import (  # imported late: no other command needs these
         find_configurations,
@@ -197,6 +198,10 @@ def editor(
     if (place := find_odd_place(command, known_variables, registry_read)) is not None:
         assignment = shell_quote.quote(f"PATH={place.path_value}")
         print_on_stderr(f"Note: {place.describe()} put this in front of the agent here, too: {assignment}")
+    if (option := find_option_after_agent(command)) is not None:
+        print_on_stderr(
+            f"Note: the agent gets {option}, which stands after it. If it is for acp-proxy: write it before."
+        )
     if is_missing:
         unknown = f"{command[0]} was not found on this machine, nor in the registry. Check the agent's command."
         print_on_stderr(f"Note: {named_agent.problem or unknown}")

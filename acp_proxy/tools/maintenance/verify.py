@@ -207,6 +207,7 @@ class Inspection:
     # --- directories
 
     def _inspect_root(self) -> Iterator[Finding]:
+        yield from _check_mode(self._layout.root)
         for path in sorted(self._layout.root.iterdir()):
             if path.name in _STORE_FILES or (path.name in _SIDE_FILES and self._layout.index_path.exists()):
                 if path != self._layout.index_path or path.is_file():

@@ -116,7 +116,7 @@ def _repair(store: CommandStore, finding: "Finding") -> bool:
 
 
 def _print_finding(store: CommandStore, finding: "Finding") -> None:
-    path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
+    path = finding.path.relative_to(store.root) if store.root in finding.path.parents else finding.path
     transcript = (
         f" ({finding.agent_folder}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
     )

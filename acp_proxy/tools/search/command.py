@@ -28,7 +28,7 @@ from acp_proxy.cli.session_filter import (
     make_filter,
 )
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
-from acp_proxy.errors import AcpProxyError, Unreadable
+from acp_proxy.errors import AcpProxyError, Unreadable, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart
 from acp_proxy.tools.search.search import search_store
@@ -105,6 +105,8 @@ def search(
     words_given, words = words or [], close_quotes(words or [])
     wants_calls = bool(file or tool or command or failed)
     with report_wrong_usage():
+        if parts and not words and wants_calls:
+            raise UsageError("--in says where words are looked for. Give words, or leave --in out.")
         fts_query = make_fts_query(words) if words or parts or not wants_calls else ""
     with report_errors():
         row_filter = make_filter(agent, cwd, here, since, until, branch)

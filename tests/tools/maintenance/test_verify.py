@@ -161,6 +161,14 @@ def test_a_mark_without_a_transcript_is_no_damage(store: WholeStore) -> None:
     assert kinds(verify_store(store)) == [("leftover", NOTHING)]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_the_stores_own_directory_is_made_private(store: WholeStore, root: Path) -> None:
+    root.chmod(0o755)
+    assert [(one.path, one.kind) for one in verify_store(store)] == [(root, "mode")]
+    mend(store)
+    assert root.stat().st_mode & 0o777 == 0o700
+
+
 def test_files_that_others_can_read_are_made_private(store: WholeStore, root: Path) -> None:
     path_of(root, "a").chmod(0o644)
     (root / "transcripts" / AGENT).chmod(0o755)
