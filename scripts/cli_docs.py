@@ -93,6 +93,9 @@ sheet](cheat-sheet.md) says which command is for what. These mean the same every
 Times that people read are local; in what you share (`export` as HTML or Markdown), the zone stands beside them. Times
 that programs read are UTC and end in `Z`: with `--json`, in lines with tabs, and in what `show` prints into a pipe.
 
+An option with an empty value is refused, since a script's variable that is not set must not widen what a command
+deletes or sends. An empty environment variable counts as unset.
+
 `acp-proxy` alone takes `--version` (`-V`, `-v`), `--install-completion` and `--show-completion`. Each option of `run`
 has a variable: `ACP_PROXY_DELETE_MODE` sets `--delete-mode`, `ACP_PROXY_STORE` the store of every command.
 """

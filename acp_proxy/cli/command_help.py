@@ -22,7 +22,11 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Refuse what the parsing library accepts and no command can mean: ``-agent``, for it ``-a gent``; a number
-        that is none, or too large for a machine's."""
+        that is none, or too large for a machine's; an option whose value is empty.
+
+        That is mostly a script's variable that is not set: ``prune --agent ""`` would delete the sessions of all
+        agents.
+        """
         if ctx.allow_interspersed_args and not ctx.resilient_parsing:  # else an agent's own words follow
             names = {name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")}
             for word in takewhile(lambda word: word != "--", args):
@@ -35,6 +39,9 @@ class Command(TyperCommand):
             if is_too_large or (isinstance(value, float) and math.isnan(value)):
                 kind = "int" if is_too_large else "float"  # the library's own words, for a wrong number
                 raise typer.BadParameter(f"'{value}' is not a valid {kind}.", ctx=ctx, param=param)
+            is_empty = value == "" or (isinstance(value, list | tuple) and "" in value)
+            if is_empty and param.param_type_name == "option" and is_given(ctx, param.name or ""):
+                ctx.fail(f"{param.opts[0]} is empty. Give it a value, or leave it out.")
         return rest
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
@@ -72,6 +79,11 @@ class Command(TyperCommand):
             formatter,
             [paragraph for paragraph in _split_paragraphs(self.help)[1:] if not paragraph.startswith(_EXAMPLE)],
         )
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the option of this parameter stands on the command line."""
+    return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
 
 
 def make_help_row(param: Any, ctx: typer.Context) -> tuple[str, str] | None:

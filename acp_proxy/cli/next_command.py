@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import typer
 
 from acp_proxy import invocation, shell_quote
+from acp_proxy.cli.command_help import is_given
 from acp_proxy.invocation import write_as_typed
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.views import session_lines
@@ -19,8 +20,7 @@ def format_command(command: str, arguments: Sequence[str], *options: str) -> str
 
 def repeat_store_option(context: typer.Context, store: str) -> list[str]:
     """The options that make another command use the same store."""
-    is_given = getattr(context.get_parameter_source("store"), "name", "") == "COMMANDLINE"
-    return ["--store", store] if is_given else []
+    return ["--store", store] if is_given(context, "store") else []
 
 
 def repeat_options(context: typer.Context, *names: str) -> list[str]:
@@ -28,7 +28,7 @@ def repeat_options(context: typer.Context, *names: str) -> list[str]:
     words: list[str] = []
     for option in context.command.params:
         name = option.name or ""
-        if name in names and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE":
+        if name in names and is_given(context, name):
             value = context.params[name]
             words += [max(option.opts, key=len), *([] if value is True else [str(value)])]
     return words

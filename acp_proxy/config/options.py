@@ -220,9 +220,9 @@ def parse(
                 raise UsageError(f"{word} needs a value. To see which: acp-proxy {subcommand} --help-all")
             value = words[index]
             index += 1
-        # A script's empty variable would mix the sessions of two accounts
-        if option.name == "agent-id" and not value.strip():
-            raise UsageError(f"{word} is empty. Give a name, or leave the option out.")
+        # With a script's variable that is not set, nothing would be masked, or two accounts' sessions would be mixed.
+        if not option.is_flag and not value.strip():
+            raise UsageError(f"{word} is empty. Give it a value, or leave it out.")
         values[option.name] = _normalize(word, option, value)
         sources[option.name] = word
         problems.pop(option.name, None)

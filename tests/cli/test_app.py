@@ -240,6 +240,28 @@ def test_a_wrong_number_is_answered_with_what_to_write(words: list[str], advice:
 
 @pytest.mark.parametrize(
     "words",
+    [
+        ["prune", "--agent", "", "--keep", "0", "--yes"],
+        ["prune", "-a", "", "--keep", "0", "--yes"],
+        ["list", "--agent="],
+        ["sync", "init", "/shared", "--agent", ""],
+        ["setup", "--registry", ""],
+    ],
+)
+def test_an_option_with_an_empty_value_is_refused(words: list[str]) -> None:
+    result = invoke(*words)
+    option = "--registry" if "--registry" in words else "--agent"
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"acp-proxy: {option} is empty. Give it a value, or leave it out.\n"
+
+
+def test_an_empty_variable_counts_as_unset(tmp_path: Path) -> None:
+    result = invoke("list", variables={"ACP_PROXY_STORE": "", "XDG_DATA_HOME": str(tmp_path)})
+    assert "is empty" not in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
     [["editor", "foo", "agent"], ["mock-agent", "--match", "foo", "x"], ["export", "--tools", "foo"]],
 )
 def test_an_unknown_choice_is_answered_with_the_known_ones(words: list[str]) -> None:

@@ -91,7 +91,7 @@ def test_every_option_has_a_variable_which_the_command_line_overrides() -> None:
     assert set(options.OPTIONS) == set(DEFAULTS)
     for name, option in options.OPTIONS.items():
         assert changed(parse("agent", **{option.variable: SOMETHING_ELSE[name]})[0]) == {name: SOMETHING_ELSE[name]}
-        if not option.is_flag and name != "agent-id":  # which must not be empty
+        if not option.is_flag and DEFAULTS[name]:  # an empty value is refused
             given, _ = parse(f"--{name}", DEFAULTS[name], "agent", **{option.variable: SOMETHING_ELSE[name]})
             assert changed(given) == {}
 
@@ -146,8 +146,8 @@ def test_the_last_of_two_values_counts() -> None:
         ["--sto", "x", "agent"],
         ["--fsync", "sometimes", "agent"],
         ["--fsync", "", "agent"],
-        ["--agent-id", "", "agent"],
-        ["--agent-id= ", "agent"],
+        *([f"--{name}", "", "agent"] for name in ("agent-id", "store", "redact", "also-list", "registry")),
+        *([f"--{name}= ", "agent"] for name in ("agent-id", "redact")),
         *(
             [f"--{name}", value, "agent"]
             for name in ("list", "load", "delete", "resume")
