@@ -61,6 +61,8 @@ class Comparison:
         compaction."""
         self.continues_last_words = False
         """The transcript lacks the end of its last words."""
+        self._calls_with_output: set[int] = set()
+        """The indexes in ``text.calls`` of those of which the agent sent something that the call gave."""
         self.has_repetition = False
         """The agent sent something twice."""
         self.context = ContextMessages(text)
@@ -614,6 +616,8 @@ class Comparison:
             return None
         known_call = self.text.calls[call_index]
         has_new_end = known_call.status in NOT_FINAL_STATUSES and status not in NOT_FINAL_STATUSES
+        if has_output(update):
+            self._calls_with_output.add(call_index)
         self.place.move_to_call(call_index, with_new_end=has_new_end)
         self._begin_tail()
         if has_new_end:
@@ -625,6 +629,15 @@ class Comparison:
         elif known_call.is_turn_over and not known_call.has_output and has_output(update):
             self._add_call_output(sent_update, known_call, update)
         return call_index
+
+    @property
+    def lacks_call_output(self) -> bool:
+        """Whether the agent sent nothing that a known call gave, of which the transcript has something."""
+        calls = {index: self.text.calls[index] for index in self.place.call_cursor.known_indexes}
+        return any(
+            call.has_output and call.is_turn_over and index not in self._calls_with_output
+            for index, call in calls.items()
+        )
 
     def _add_call_output(self, sent_update: SentUpdate, known_call: RecordedCall, update: object) -> None:
         """Add what a known call gave, of which the transcript has nothing: some agents send it only in a replay. Not if

@@ -135,7 +135,8 @@ def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts
     if _is_loss_explained(comparison, spans, incomplete, lacks_user_messages=lacks_user_messages):
         return Rule.TAKEN_BACK
     lacks_thoughts = bool(text.thought_letters) and not comparison.has_thoughts
-    if incomplete or lacks_user_messages or lacks_thoughts or comparison.has_repetition:
+    is_incomplete = incomplete or lacks_user_messages or lacks_thoughts or comparison.lacks_call_output
+    if is_incomplete or comparison.has_repetition:
         return Rule.REPLAY_IS_WORSE
     return Rule.REPLAY_HAS_ALL
 

@@ -326,7 +326,7 @@ class Connection:
                     *self._load_machine.handle_new_session_answer(load, line, message),
                     *self._handle_agent_lines(self._handover_filter.take_unidentified()),
                 ]
-            case Request(params=params):
+            case Request(method=method, params=params):
                 session_id = acp.session_id(params)
                 if session_id is not None:
                     self._handovers.forget_first_prompt(session_id)
@@ -334,7 +334,7 @@ class Connection:
                     *self._load_line_handler.release_undecided_updates(session_id),
                     *self._message_tracker.track(Peer.AGENT, message),
                 ]
-                return effects + self._load_line_handler.send_agents_request(session_id, line)
+                return effects + self._load_line_handler.send_agents_request(session_id, method, line)
             case Notification(method=method) if (
                 amendment := self._jetbrains_index.make_amendment(method, line)
             ) is not None:

@@ -94,6 +94,30 @@ FIRST, SECOND = turn(1, "mend it"), turn(2, "and the other?")
 BOTH = [*FIRST, *SECOND]
 ELSEWHERE: list[str | Update] = ["> elsewhere", "Done there."]
 
+GIVEN: Update = {"content": [{"type": "diff", "path": "/a.py", "oldText": "a", "newText": "b"}]}
+LOOK: Update = call("1", "look")
+
+
+@pytest.mark.parametrize(
+    ("replayed", "rule"),
+    [
+        ([LOOK], IS_WORSE),
+        ([LOOK | {"content": []}], IS_WORSE),
+        ([LOOK | GIVEN], HAS_ALL),
+        ([call("9", "look") | GIVEN], HAS_ALL),  # with an id of its own
+        ([LOOK, call("1", kind="tool_call_update") | {"rawOutput": "b"}], HAS_ALL),
+    ],
+)
+def test_a_replay_without_anything_that_a_call_gave_is_worse(replayed: list[Update], rule: Rule) -> None:
+    past = transcript("> mend it", LOOK | GIVEN, "It is mended.")
+    assert choose_past(compare_replay(past, "> mend it", *replayed, "It is mended.")).rule is rule
+
+
+def test_a_call_that_gave_nothing_lacks_nothing_in_a_replay() -> None:
+    said: list[str | Update] = ["> mend it", LOOK, "It is mended."]
+    assert choose_past(compare_replay(transcript(*said), *said)).rule is HAS_ALL
+
+
 REPLAYS: dict[str, tuple[Sequence[str | Update], Rule]] = {
     "everything": (BOTH, HAS_ALL),
     "one message per turn": (

@@ -110,15 +110,16 @@ class LoadLineHandler:
         earlier_updates = [] if is_held else self.release_undecided_updates(session_id)
         return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
-    def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
+    def send_agents_request(self, session_id: str | None, method: str, line: bytes) -> list[Effect]:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited:
         the agent may need the client's answer to give its own. The held replay leaves before it unless the client does
-        not get it."""
+        not get it, or the request shows nothing to the user, who then need not have seen the replay."""
         load = self._loads.find_load_holding_lines(session_id)
         if load is None or load.state not in HOLDING_UNTIL_AGENT_ANSWERS:
             return self.send_in_order(session_id, line)
         # What is only planned hides nothing here: the request may be about something in the replay.
-        passes = load.lines.possible_replay and not load.hides_replay_now
+        may_be_about_replay = not method.startswith(acp.CLIENT_TOOLS)
+        passes = load.lines.possible_replay and may_be_about_replay and not load.hides_replay_now
         effects = self._apply_event(load, LoadEvent.CANNOT_WAIT) if passes else self.release_held_lines(load)
         return [*effects, Forward(Peer.CLIENT, line)]
 

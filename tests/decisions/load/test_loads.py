@@ -251,7 +251,7 @@ def test_an_agents_request_before_its_answer_passes_at_once() -> None:
 
 def test_updates_before_an_agents_request_pass_as_its_replay() -> None:
     talk = loading(SimulatedSession(says=PAST))
-    asked = request(0, "fs/read_text_file", {"sessionId": "s", "path": "/w/AGENTS.md"})
+    asked = permission(0, "s")
     assert talk.agent.say(*TURN_ONE, asked).to_client == line(*TURN_ONE, asked)
     assert talk.agent.say(*TURN_TWO, result(1, {})).to_client == line(*TURN_TWO, result(1, {}))
     assert talk.open_transcripts == []

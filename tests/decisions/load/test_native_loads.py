@@ -848,6 +848,15 @@ def test_a_users_message_before_the_answer_to_a_resume_is_not_sent_with_what_the
     assert kept_lines(step)[:2] == [agent_kept("s", UNANSWERED), agent_kept("s", GREETING)]
 
 
+@pytest.mark.parametrize("method", ["fs/read_text_file", "terminal/create"])
+def test_a_replay_that_lacks_a_turn_is_held_while_the_agent_uses_a_file_or_a_terminal(method: str) -> None:
+    talk = loading()
+    asked = request("f", method, {"sessionId": "s"})
+    assert talk.agent.say(*TURN_ONE, asked).to_client == line(asked)
+    talk.agent.say(result(1, {}))
+    assert talk.being_shown
+
+
 @pytest.mark.parametrize("asked", [permission("p", "s"), request("f", "fs/read_text_file", {"sessionId": "s"})])
 def test_a_resume_served_by_a_native_load_shows_nothing_when_the_agent_asks_the_client(asked: Said) -> None:
     talk = resuming()
