@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.protocol import proxy_ids
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.disk_use import measure_sizes
 from acp_proxy.sessions.find_sessions import list_including_unprompted
@@ -20,7 +19,6 @@ from acp_proxy.store.index_database import Index, ListedSession, decode_id
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows
 from acp_proxy.store.store_index import StoreIndex
-from acp_proxy.store.subagents import SessionKey
 from acp_proxy.transcript.appender import lock_if_unused
 from acp_proxy.transcript.file_names import compressed_path, make_selector, name_before_delete
 
@@ -55,18 +53,13 @@ class Candidate:
     title: str | None
     has_turn: bool = True
     is_soft_deleted: bool = False
-    parent: SessionKey | None = None
-    """The session whose subagent this is, or the newest of its forks and copies."""
+    parent_id: str | None = None
+    """The id of the session whose subagent this is."""
     is_pinned: bool = False
     file_version: tuple[int, int] | None = None
     """Modification time and size of its file, if known. If they differ later, it is not pruned."""
     row: ListedSession | None = None
     """As a list shows it; None: its file cannot be read."""
-
-    @property
-    def key(self) -> SessionKey:
-        """Its agent's folder and its id."""
-        return self.agent_folder, self.session_id
 
     @property
     def selector(self) -> str:
@@ -101,15 +94,22 @@ def select_exceeding(limits: Limits, candidates: Sequence[Candidate]) -> list[Ca
 
 def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Each candidate, followed by those of its subagents and of their subagents."""
-    places = {candidate.key: place for place, candidate in reversed(list(enumerate(candidates)))}
+    places = {
+        (candidate.agent_folder, candidate.session_id): place
+        for place, candidate in reversed(list(enumerate(candidates)))
+    }
     groups = {place: [candidate] for place, candidate in enumerate(candidates)}
     for place, candidate in enumerate(candidates):
-        root_place, root, keys_seen = place, candidate, {candidate.key}
-        while root.parent is not None and root.parent in places and root.parent not in keys_seen:
-            keys_seen.add(root.parent)
-            root_place = places[root.parent]
+        root_place, root, ids_seen = place, candidate, {candidate.session_id}
+        while (
+            root.parent_id is not None
+            and (root.agent_folder, root.parent_id) in places
+            and root.parent_id not in ids_seen
+        ):
+            ids_seen.add(root.parent_id)
+            root_place = places[root.agent_folder, root.parent_id]
             root = candidates[root_place]
-        if root_place != place and root.parent not in keys_seen:  # sessions that name each other belong to nobody
+        if root_place != place and root.parent_id not in ids_seen:  # sessions that name each other belong to nobody
             groups[root_place].append(candidate)
             del groups[place]
     return list(groups.values())
@@ -137,7 +137,7 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             size,
             row.title,
             has_turn=row.prompt_count > 0,
-            parent=parents.get((row.agent_folder, row.session_id)),
+            parent_id=parents.get((row.agent_folder, row.session_id)),
             is_pinned=row.is_pinned,
             file_version=_read_version(layout.transcript_path(row.agent_folder, row.name)),
             row=row,
@@ -147,20 +147,16 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     ]
 
 
-def _find_parents(index: Index) -> dict[SessionKey, SessionKey]:
-    """By each subagent's session: the newest session that names it, such as a copy of the one that it worked for."""
+def _find_parents(index: Index) -> dict[tuple[str, str], str]:
+    """By the agent and the id of each subagent's session: the id of the session that it worked for."""
     query = (
         "SELECT agent, session, subagent.value FROM transcripts, json_each(state, '$.subagents') AS subagent"
         " ORDER BY updated"
     )
-    parents: dict[SessionKey, SessionKey] = {}
-    for agent_folder, session_id, subagent in index.select(query, []):
-        parent = agent_folder, decode_id(session_id)
-        original: SessionKey | None = parent
-        while original is not None:  # a copy's subagents are where those of its original are
-            parents[original[0], subagent] = parent
-            original = proxy_ids.parse_other_agents_id(original[1])
-    return parents
+    return {
+        (agent_folder, subagent): decode_id(session_id)
+        for agent_folder, session_id, subagent in index.select(query, [])
+    }
 
 
 def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
@@ -203,16 +199,16 @@ def prune_sessions(
     """
     layout = store.layout
     deleted_names: dict[str, list[str]] = {}
-    kept_reasons: dict[SessionKey | None, str] = {}
+    kept_reasons: dict[tuple[str, str], str] = {}
     try:
         for candidate in candidates:
-            reason = kept_reasons.get(candidate.parent) or _delete(
+            reason = kept_reasons.get((candidate.agent_folder, candidate.parent_id or "")) or _delete(
                 layout, candidate, soft=soft, only_on_this_machine=only_on_this_machine
             )
             if reason is None:
                 deleted_names.setdefault(candidate.agent_folder, []).append(candidate.name)
             else:
-                kept_reasons[candidate.key] = reason
+                kept_reasons[candidate.agent_folder, candidate.session_id] = reason
             yield candidate, reason
     finally:
         for agent_folder, names in deleted_names.items():
