@@ -213,7 +213,7 @@ def test_answers_are_bounded(store: WholeStore) -> None:
     refused = (("search_history", {"query": "heron", "limit": 21}), ("list_sessions", {"limit": 51}))
     _, results = ask_lookup(lookup, *refused)
     assert all(result.is_error for result in results)
-    assert all("less than or equal to" in text for text in texts(results))
+    assert all("limit must be at most" in text for text in texts(results))
 
 
 def test_deleted_and_masked_text_stays_so(store: WholeStore) -> None:

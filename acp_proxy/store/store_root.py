@@ -65,7 +65,7 @@ def make_root(root: Path) -> None:
 
 def find_refusal(root: Path) -> StoreRefused | None:
     """The refusal, with advice, if the store cannot be written; None if it can."""
-    folders = (root, *(folder for name in _INNER_FOLDERS if (folder := root / name).is_dir()))
+    folders = (root, *(folder for name in _INNER_FOLDERS if os.path.isdir(folder := root / name)))
     unwritable = next((folder for folder in folders if not os.access(folder, os.W_OK | os.X_OK)), None)
     if unwritable is None:
         return None

@@ -1,5 +1,6 @@
 """A store's directory is created private, and refused if others can write to it or it cannot be used."""
 
+import errno
 import os
 import stat
 import sys
@@ -7,6 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -97,6 +99,19 @@ def test_a_store_with_a_read_only_directory_is_refused_with_the_command_to_fix_a
     (root / name).chmod(0o500)
     with pytest.raises(StoreRefused, match=f"{root / name} cannot be written to. Run: chmod -R u.rwX '{root}'"):
         store_root.prepare(root)
+
+
+def test_a_store_into_which_nobody_may_look_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat_any = os.stat
+
+    def stat_above(path: str | Path, **options: Any) -> os.stat_result:
+        if Path(path).parent == tmp_path:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat_any(path, **options)
+
+    monkeypatch.setattr(os, "stat", stat_above)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    assert "cannot be written to" in str(store_root.find_refusal(tmp_path))
 
 
 def put_file(path: Path) -> Path:
