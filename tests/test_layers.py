@@ -79,7 +79,7 @@ TOOLS_MAY_IMPORT = {
 }
 """The tools that use a public function of another one."""
 TRANSCRIPT_FORMAT = {"file_format", "titles", "chunk_runs", "v2_entries", "rewinds", "handover_record_text"}
-"""What ``comparison``, ``transcript_replay`` and ``proxy`` may import of ``transcript``: the rest reads and writes
+"""What ``comparison``, ``transcript_replay`` and ``decisions`` may import of ``transcript``: the rest reads and writes
 files."""
 ONLY_IN = {
     "anyio": {"tools.mock_agent"},

@@ -1,4 +1,5 @@
-"""Performs what ``proxy`` decided about a ``session/list``: answers it from the store, or amends the agent's page."""
+"""Performs what ``decisions/`` decided about a ``session/list``: answers it from the store, or amends the agent's
+page."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -193,8 +193,8 @@ class LoadThread:
         self._reader.close()
 
     def _compare(self) -> Comparison | None:
-        """Compare the agent's replay with the transcript; if that is empty, make the comparison to which ``proxy`` adds
-        what comes late. Raises OSError."""
+        """Compare the agent's replay with the transcript; if that is empty, make the comparison to which ``decisions/``
+        adds what comes late. Raises OSError."""
         return compare_with_transcript(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
 
     def _show_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:

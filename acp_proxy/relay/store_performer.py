@@ -1,4 +1,4 @@
-"""Performs what ``proxy`` decided about deletes, titles and archiving. For lists: ``list_performer``.
+"""Performs what ``decisions/`` decided about deletes, titles and archiving. For lists: ``list_performer``.
 
 Slow work runs on the worker, in order. If the store hangs, the client gets an answer without it.
 """

@@ -241,7 +241,7 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
     command("compress", "--older-than", "0s", "--min-size", "0B")
     command("delete", "last", "--yes")
     command("list")
-    is_of_jetbrains_index = {
+    store_files = {
         "format",
         "index.sqlite3",
         "index.sqlite3-wal",
@@ -249,7 +249,7 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
         "state.jsonl",
         "unindexed",
     }
-    assert seen >= is_of_jetbrains_index | {"search", "backups", ".zst"}
+    assert seen >= store_files | {"search", "backups", ".zst"}
 
 
 # --- a full disk

@@ -1,6 +1,6 @@
 """Check an agent: start it, ask what it offers, ask for an old session as an editor would, and end it.
 
-This creates no session and sends no prompt. What acp-proxy adds to the offer is its own decision in ``proxy``.
+This creates no session and sends no prompt. What acp-proxy adds to the offer is its own decision in ``decisions/``.
 """
 
 import os

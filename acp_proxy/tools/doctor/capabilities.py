@@ -1,4 +1,4 @@
-"""What an agent offers, what acp-proxy adds to it, and why: an explanation of the decision in ``proxy``. Pure."""
+"""What an agent offers, what acp-proxy adds to it, and why: an explanation of the decision in ``decisions/``. Pure."""
 
 from dataclasses import dataclass
 
