@@ -129,7 +129,7 @@ def violations(file: PurePath, source: str) -> Iterator[str]:
     for node in nodes(source):
         yield from (f"{file} imports {name}" for name in list_imported(file, node) if not is_allowed(file, name))
         if package == "decisions" and isinstance(node, COROUTINE):
-            yield f"{file} waits: proxy decides and returns"
+            yield f"{file} waits: decisions/ decides and returns"
         if (
             package in PURE
             and isinstance(node, ast.Call)
@@ -250,7 +250,7 @@ def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("transcript/file_format.py", "from datetime import datetime\nfrom ..errors import ProxyError"),
+        ("transcript/file_format.py", "from datetime import datetime\nfrom ..errors import AcpProxyError"),
         (
             "decisions/connection.py",
             "from acp_proxy.transcript import file_format\nfrom acp_proxy.comparison import comparison",
