@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from acp_proxy.cli.open_store import STORE_VARIABLE
-from acp_proxy.relay import output
+from acp_proxy.relay import pipes
 from acp_proxy.sessions.command_store import CommandStore
 from benchmarks import stores
 
@@ -48,13 +48,13 @@ def _round(root: Path, newest: bytes) -> tuple[float, float]:
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         shown, text = 0.0, b""
-        while text.count(_WHOLE_SCREEN) < 2 and (piece := output.read(ours, 65536)):
+        while text.count(_WHOLE_SCREEN) < 2 and (piece := pipes.read(ours, 65536)):
             text += piece
             if not shown and newest in text:
                 shown = time.perf_counter() - start
         keys = time.perf_counter() - start
         os.write(ours, b"\x03")
-        while output.read(ours, 65536):
+        while pipes.read(ours, 65536):
             pass
     os.close(ours)
     if process.returncode or not shown:

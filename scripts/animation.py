@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from acp_proxy.relay import output
+from acp_proxy.relay import pipes
 
 COMMAND = "acp-proxy demo"
 COLUMNS, LINES = 120, 40
@@ -58,7 +58,7 @@ def printed(*words: str, settings: Mapping[str, str] | None = None) -> Iterator[
         [sys.executable, "-m", "acp_proxy", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
     ) as process:
         os.close(theirs)
-        while data := output.read(ours, 65536):
+        while data := pipes.read(ours, 65536):
             at = time.monotonic() - began
             *whole, rest = (rest + data).split(b"\n")
             yield from (Line(at, line.decode().rstrip("\r")) for line in whole)

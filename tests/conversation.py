@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from acp_proxy.comparison.comparison import Comparison, SentLine
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
-from acp_proxy.comparison.whose_past import Rule, choose_past
+from acp_proxy.comparison.whose_past import PastRule, choose_past
 from acp_proxy.decisions import proxy_messages
 from acp_proxy.decisions.capabilities import Modes, Settings
 from acp_proxy.decisions.connection import Connection
@@ -485,7 +485,7 @@ class CoreConversation:
         self,
         id: object,
         *states: Said,
-        rule: Rule | None = None,
+        rule: PastRule | None = None,
         handover_record: str = "",
         attached: tuple[bytes, ...] = (),
     ) -> Step:
@@ -498,7 +498,7 @@ class CoreConversation:
         self,
         id: RequestId,
         *states: Said,
-        rule: Rule | None = None,
+        rule: PastRule | None = None,
         handover_record: str = "",
         attached: tuple[bytes, ...] = (),
     ) -> Step:

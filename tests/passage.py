@@ -25,7 +25,7 @@ from acp_proxy.decisions.connection import Connection
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.relay.opened_transcript import ShowOptions
-from acp_proxy.relay.output import STDERR
+from acp_proxy.relay.pipes import STDERR
 from acp_proxy.relay.relay import Relay
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import TranscriptReader

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from acp_proxy.relay.output import WIDE_PIPE_BYTES
+from acp_proxy.relay.pipes import WIDE_PIPE_BYTES
 from tests.posix import fcntl
 
 MORE_THAN_A_PIPE_HOLDS = 4 * WIDE_PIPE_BYTES

@@ -9,9 +9,9 @@ from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
 from acp_proxy.decisions import aliases, open_requests, session_states, terminal_notes, unnamed_agent
 from acp_proxy.decisions.handover import handovers
-from acp_proxy.decisions.load import load_limits, open_loads, waiting_messages
+from acp_proxy.decisions.load import current_loads, load_limits, waiting_messages
 from acp_proxy.recording import recorder, transcript_files, writer_jobs
-from acp_proxy.relay import agent_process, output, pump, serve, worker
+from acp_proxy.relay import agent_process, pipes, pump, serve, worker
 from acp_proxy.store import proxy_store
 from acp_proxy.transcript import summary, turn_order
 from acp_proxy.transcript_replay import replayer
@@ -38,13 +38,13 @@ LIMITS = {
     "transcripts of sessions that were not opened or prompted": f"{session_states.UNOPENED_LIMIT:,} a process",
     "a turn that a load folds": size(replayer.FOLDED_PAGE),
     "a turn that follows another window's, shown": size(turn_order.WAITING_LIMIT),
-    "loads at once": f"{open_loads.HOLDING_LOADS_LIMIT:,}",
+    "loads at once": f"{current_loads.HOLDING_LOADS_LIMIT:,}",
     "new in a load, until the next prompt": size(tail.TAIL_LIMIT),
-    "new in all loads, when one is answered": size(open_loads.ALL_TAILS_LIMIT),
+    "new in all loads, when one is answered": size(current_loads.ALL_TAILS_LIMIT),
     "messages that wait for a load of their session": f"{size(waiting_messages.WAITING_LIMIT)}",
     "waiting for loads": f"{size(load_limits.HELD_BYTES_LIMIT)} each, {size(load_limits.ALL_HELD_LIMIT)} in all",
     "lists and deletes waiting for the store": f"{worker.QUESTION_LIMIT:,}",
-    "answers that an editor does not read": size(output.POSTED_LIMIT),
+    "answers that an editor does not read": size(pipes.POSTED_LIMIT),
     "handovers": f"{handovers.HANDOVER_LIMIT:,} a process",
     "ids that replace others": size(aliases.LIMIT),
     "terminal output of running turns": size(terminal_notes.OUTPUT_LIMIT),

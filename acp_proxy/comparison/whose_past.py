@@ -4,7 +4,7 @@ users, under "Whose replay you see".
 
 - A rule is found in ``decisions/load``, by a load's plan (``LoadPlan.rule``) or when something happens to it
   (``LoadMachine``), or else by ``choose_past``, on the thread that has the transcript.
-- ``Rule.decide`` says for every rule whose past that is for the client of a load.
+- ``PastRule.decide`` says for every rule whose past that is for the client of a load.
 - ``Load.decision`` has the result; its docstring says in which order rules override each other. A plan's rule is
   ``Load.planned_decision`` until then. ``ChooseAndShowPast`` takes that to the thread, ``PastChosen`` brings the
   decision back.
@@ -29,7 +29,7 @@ class WhosePast(enum.Enum):
     NOTHING = "none"
 
 
-class Rule(enum.Enum):
+class PastRule(enum.Enum):
     """Why the agent's replay or the transcript is shown: its number in transcripts, whose past that is if the load
     shows any, and the reason in words. The comments say who finds it.
 
@@ -60,20 +60,20 @@ class Rule(enum.Enum):
         self.past_if_shown = past_if_shown
         self.reason = reason
 
-    def decide(self, *, shows_past: bool) -> "Decision":
+    def decide(self, *, shows_past: bool) -> "PastDecision":
         """Whose past the client sees if this rule holds.
 
         ``shows_past``: whether the client of the load gets any past. False if it has that on the screen, as one has
         that resumes; but a resume that passes shows what the agent sends.
         """
-        return Decision(self.past_if_shown if shows_past else WhosePast.NOTHING, self)
+        return PastDecision(self.past_if_shown if shows_past else WhosePast.NOTHING, self)
 
 
-class Decision(Struct, frozen=True):
+class PastDecision(Struct, frozen=True):
     """What the client gets of the past, which is nothing if its load shows none; and the rule that decided."""
 
     whose_past: WhosePast
-    rule: Rule
+    rule: PastRule
 
     @property
     def hides_replay(self) -> bool:
@@ -83,17 +83,17 @@ class Decision(Struct, frozen=True):
 
 def list_reasons(number: object) -> list[str]:
     """The reasons of the rules that have this number in transcripts."""
-    return [rule.reason for rule in Rule if rule.number == number] if number is not None else []
+    return [rule.reason for rule in PastRule if rule.number == number] if number is not None else []
 
 
 def choose_past(
     comparison: Comparison | None,
     *,
-    planned: Decision | None = None,
+    planned: PastDecision | None = None,
     comparison_failed: bool = False,
     can_show_transcript: bool = True,
     is_in_use_elsewhere: bool | None = None,
-) -> Decision:
+) -> PastDecision:
     """Decide whose past the client sees, and why.
 
     Without a planned decision, the load shows the past: ``LoadPlan`` asserts that a plan that does not has a rule.
@@ -108,15 +108,15 @@ def choose_past(
     if planned is not None and (can_show_transcript or planned.whose_past is not WhosePast.TRANSCRIPT):
         return planned
     if comparison_failed:
-        rule = Rule.UNREADABLE
+        rule = PastRule.UNREADABLE
     elif comparison is None:
-        rule = Rule.NOTHING_REPLAYED
+        rule = PastRule.NOTHING_REPLAYED
     else:
         rule = _find_rule_by_comparison(comparison, may_have_waiting_prompts=is_in_use_elsewhere is True)
     return rule.decide(shows_past=True)
 
 
-def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> Rule:
+def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts: bool) -> PastRule:
     """The first rule that fits. ``may_have_waiting_prompts``: prompts may wait in another window for the end of a turn.
     The agent has not begun with them, so they are not missing.
 
@@ -124,21 +124,21 @@ def _find_rule_by_comparison(comparison: Comparison, *, may_have_waiting_prompts
     acp-proxy. The transcript's is shown only where it provably has more, or the agent says something twice.
     """
     if comparison.is_too_costly:
-        return Rule.TOO_COSTLY
+        return PastRule.TOO_COSTLY
     # Before any rule about what is missing: an agent that has more than the transcript went on elsewhere, or has
     # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
     if comparison.has_more:
-        return Rule.REPLAY_HAS_MORE
+        return PastRule.REPLAY_HAS_MORE
     text, spans = comparison.text, comparison.place.spans.all_spans
     incomplete = [turn for turn in _list_expected_turns(text) if _is_part_missing(comparison, spans, turn)]
     lacks_user_messages = _lacks_user_messages(comparison, may_have_waiting_prompts=may_have_waiting_prompts)
     if _is_loss_explained(comparison, spans, incomplete, lacks_user_messages=lacks_user_messages):
-        return Rule.TAKEN_BACK
+        return PastRule.TAKEN_BACK
     lacks_thoughts = bool(text.thought_letters) and not comparison.has_thoughts
     is_incomplete = incomplete or lacks_user_messages or lacks_thoughts or comparison.lacks_call_output
     if is_incomplete or comparison.has_repetition:
-        return Rule.REPLAY_IS_WORSE
-    return Rule.REPLAY_HAS_ALL
+        return PastRule.REPLAY_IS_WORSE
+    return PastRule.REPLAY_HAS_ALL
 
 
 def _is_loss_explained(

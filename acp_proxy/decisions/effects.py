@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from acp_proxy.comparison.comparison import SentLine
-from acp_proxy.comparison.whose_past import Decision
+from acp_proxy.comparison.whose_past import PastDecision
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.transcript.rewinds import Point
 
@@ -318,7 +318,7 @@ class ChooseAndShowPast(Struct, frozen=True):
     """What the agent sent of the conversation."""
     needs_comparison: bool = False
     """Compare them with the transcript, even if there are none."""
-    planned_decision: Decision | None = None
+    planned_decision: PastDecision | None = None
     """What ``choose_past`` returns (``Load.planned_decision``); None: it finds a rule."""
     agent_lacks_past: bool = False
     """As for ``SessionLookedUp``, or the agent was asked for a new session for this load."""

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.whose_past import Decision
+from acp_proxy.comparison.whose_past import PastDecision
 from acp_proxy.decisions.effects import AmendList
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 
@@ -73,7 +73,7 @@ class PastChosen(Struct, frozen=True):
     """
 
     request_id: RequestId
-    decision: Decision
+    decision: PastDecision
     comparison: Comparison | None
     latest_state_lines: list[bytes]
     handover_record: str = ""

@@ -7,7 +7,7 @@ single updates come from ``Connection`` and ``LoadLineHandler``. docs/transcript
 
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.comparison.whose_past import Decision, WhosePast
+from acp_proxy.comparison.whose_past import PastDecision, WhosePast
 from acp_proxy.decisions.effects import (
     BeginTranscript,
     BeginTurn,
@@ -101,7 +101,7 @@ class SessionTracker:
         return [RecordNote(session_id, {"type": note_type} | members)] if exists else []
 
     def note_shown_past(
-        self, session_id: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
+        self, session_id: str, decision: PastDecision | None, ids: Mapping[tuple[str, bytes], str] | None = None
     ) -> list[TranscriptEffect]:
         """Note whose past a load has shown, and which rule decided. ``ids``: those of the user's messages in the
         agent's replay, by ``Entry.request_key``, if the transcript does not note them yet."""

@@ -15,7 +15,7 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.relay.opened_transcript import ShowOptions, look_up_session
-from acp_proxy.relay.output import Output
+from acp_proxy.relay.pipes import Output
 from acp_proxy.transcript.reader import TranscriptReader
 
 if TYPE_CHECKING:  # imported for the first load

@@ -29,7 +29,7 @@ from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.relay.compare_with_transcript import compare_with_transcript
 from acp_proxy.relay.opened_transcript import OpenedTranscript, ShowOptions
-from acp_proxy.relay.output import WIDE_PIPE_BYTES, Output
+from acp_proxy.relay.pipes import WIDE_PIPE_BYTES, Output
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import ACP_V1, Entry, Header
 from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING

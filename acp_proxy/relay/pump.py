@@ -17,7 +17,7 @@ from typing import Protocol
 from acp_proxy.decisions.effects import Forward, RelayEffect
 from acp_proxy.protocol.framing import LineFramer, split_lines
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.relay import output
+from acp_proxy.relay import pipes
 
 READ_SIZE = 64 * 1024
 """The bytes of one read. Larger reads pass malloc's mmap threshold, and double the CPU."""
@@ -92,7 +92,7 @@ class Pump:
 
     def _read(self, size: int) -> bytes:
         self.is_waiting_for_input = True
-        data = output.read(self._fd, size)
+        data = pipes.read(self._fd, size)
         self.is_waiting_for_input = False
         return data
 
@@ -104,7 +104,7 @@ class Pump:
         if data and not (tries_to_pass and self._try_pass(data)):
             self._perform_in_order(self._relay.decide_on_lines(self.peer, split_lines(data)))
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
-            output.widen(self._fd)
+            pipes.widen(self._fd)
 
     def _pass_overlong_line(self) -> None:
         """Pass a line that is too long to be held, up to its newline. Nothing else goes to the other peer meanwhile."""

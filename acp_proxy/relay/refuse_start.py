@@ -5,7 +5,7 @@ import threading
 from contextlib import suppress
 
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.relay import output
+from acp_proxy.relay import pipes
 
 _STDIN, _STDOUT = 0, 1
 _WAIT_SECONDS = 1.0
@@ -21,7 +21,7 @@ def refuse_first_request(text: str) -> None:
 
 def _answer_first_line(text: str) -> None:
     line = b""
-    while b"\n" not in line and (data := output.read(_STDIN, output.WIDE_PIPE_BYTES)):
+    while b"\n" not in line and (data := pipes.read(_STDIN, pipes.WIDE_PIPE_BYTES)):
         line += data
     request = jsonrpc.read_message(line.split(b"\n", 1)[0])
     if isinstance(request, jsonrpc.Request):

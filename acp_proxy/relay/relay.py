@@ -66,7 +66,7 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.relay.idle_work import IdleWork
 from acp_proxy.relay.load_performer import LoadPerformer
 from acp_proxy.relay.opened_transcript import ShowOptions
-from acp_proxy.relay.output import Output, stderr
+from acp_proxy.relay.pipes import Output, stderr
 from acp_proxy.relay.pump import Pump
 from acp_proxy.relay.store_performer import StorePerformer
 

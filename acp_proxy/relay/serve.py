@@ -20,7 +20,7 @@ from acp_proxy.protocol import jsonrpc
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.relay.agent_process import AgentProcess
 from acp_proxy.relay.opened_transcript import ShowOptions
-from acp_proxy.relay.output import stderr
+from acp_proxy.relay.pipes import stderr
 from acp_proxy.relay.relay import IDLE_SECONDS, Relay
 from acp_proxy.relay.shutdown import supervise
 from acp_proxy.store.proxy_store import ALL_AGENTS, ProxyStore, import_lazy_modules

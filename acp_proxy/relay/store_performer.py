@@ -24,7 +24,7 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import WriterJob
 from acp_proxy.relay.changed_sessions import ChangedSessions
 from acp_proxy.relay.list_performer import ListPerformer
-from acp_proxy.relay.output import Output
+from acp_proxy.relay.pipes import Output
 from acp_proxy.relay.worker import TimedAnswers, Worker
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.titles import mask_title

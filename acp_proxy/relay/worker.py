@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.recording.writer_jobs import STALL_SECONDS
-from acp_proxy.relay.output import Output
+from acp_proxy.relay.pipes import Output
 
 Job = Callable[[], None]
 DELAY_SECONDS = 0.1

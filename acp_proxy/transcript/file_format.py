@@ -30,7 +30,7 @@ RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 # Frozen: these words are in every store, and older versions read it at the same time. A note of a new type is no
 # problem for them, since they ignore it; a word never changes or gets another meaning. The numbers in a ``replay`` note
-# are those of ``Rule`` (comparison/whose_past.py), and frozen too.
+# are those of ``PastRule`` (comparison/whose_past.py), and frozen too.
 class NoteType(enum.StrEnum):
     """The values of a note's ``type``."""
 

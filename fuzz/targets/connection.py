@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import PastRule
 from acp_proxy.decisions.capabilities import Mode, Modes
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Opaque, Peer, Request, Response
@@ -47,7 +47,7 @@ def happens(choices: Choices, talking: "Talking") -> None:
             talk.finish_lookup_by_id(next(iter(talk.pending_lookups)), stored(choices))
         case 1 if talk.being_shown:
             handover_record = choices.pick(("", "# record"))
-            rule = choices.pick((None, *Rule))
+            rule = choices.pick((None, *PastRule))
             talk.end_past_by_id(choices.pick(talk.being_shown), rule=rule, handover_record=handover_record)
         case 2:
             id = f"acp-proxy/{1 + choices.below(3)}"

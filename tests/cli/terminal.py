@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from acp_proxy.relay import output
+from acp_proxy.relay import pipes
 from tests import forked
 from tests.posix import fcntl, pty, termios
 
@@ -27,7 +27,7 @@ def run_on_terminal(
     os.write(ours, answer.encode())
     with forked.start(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
-        text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+        text = b"".join(iter(lambda: pipes.read(ours, 65536), b"")).decode()
     os.close(ours)
     assert process.returncode == status, text
     return text.replace("\r\n", "\n")
@@ -39,7 +39,7 @@ def run_with_stderr_on_terminal(*words: str, status: int = 0) -> tuple[str, str]
     command = [sys.executable, "-m", "acp_proxy", *words]
     with forked.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
-        told = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+        told = b"".join(iter(lambda: pipes.read(ours, 65536), b"")).decode()
         assert process.stdout is not None
         results = process.stdout.read().decode()
     os.close(ours)

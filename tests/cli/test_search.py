@@ -17,7 +17,7 @@ from typer.testing import Result
 from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
 from acp_proxy.protocol import timestamps
-from acp_proxy.relay import output
+from acp_proxy.relay import pipes
 from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.search import command, nearby, results, search
 from acp_proxy.tools.search.fts_table import Excerpt
@@ -184,7 +184,7 @@ def seen_in_process(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> str:
         patch.setattr(sys, "stdout", written)
         patch.setattr(sys, "stderr", written)
         patch.setenv("TERM", "xterm-256color")
-        reader = Thread(target=lambda: seen.extend(iter(lambda: output.read(ours, 65536), b"")))
+        reader = Thread(target=lambda: seen.extend(iter(lambda: pipes.read(ours, 65536), b"")))
         seen: list[bytes] = []
         reader.start()
         app(["search", "word", "--store", str(store.root)], standalone_mode=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.relay import output
+from acp_proxy.relay import pipes
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import get_json, get_stdout, run
@@ -170,7 +170,7 @@ def on_terminal(store: ProxyStore, columns: int, *words: str, **environment: str
     env: Mapping[str, str] = {**os.environ, **wishes, **environment}
     with forked.start(command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=env) as process:
         os.close(theirs)
-        text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+        text = b"".join(iter(lambda: pipes.read(ours, 65536), b"")).decode()
     os.close(ours)
     assert process.returncode == 0
     return text.replace("\r\n", "\n")

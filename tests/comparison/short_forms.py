@@ -12,7 +12,7 @@ from acp_proxy.comparison import whose_past
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import TranscriptText
-from acp_proxy.comparison.whose_past import Decision
+from acp_proxy.comparison.whose_past import PastDecision
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry, NoteType
@@ -114,7 +114,7 @@ def compare_replay(past: TranscriptText, *said: str | Update, late: Iterable[str
     return comparison
 
 
-def choose_past(comparison: Comparison | None, **known: Any) -> Decision:
+def choose_past(comparison: Comparison | None, **known: Any) -> PastDecision:
     """The decision once the agent has answered; None: nothing is compared. ``known``: what else is."""
     if comparison is not None:
         comparison.end_message()

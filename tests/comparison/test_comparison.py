@@ -13,7 +13,7 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import merge_spans
 from acp_proxy.comparison.sent_messages import without_first_letters
 from acp_proxy.comparison.text_builder import TextBuilder
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import PastRule
 from tests.comparison.short_forms import (
     Update,
     agent,
@@ -35,7 +35,7 @@ from tests.comparison.short_forms import (
 )
 from tests.strategies import values
 
-HAS_MORE, IS_WORSE, HAS_ALL = Rule.REPLAY_HAS_MORE, Rule.REPLAY_IS_WORSE, Rule.REPLAY_HAS_ALL
+HAS_MORE, IS_WORSE, HAS_ALL = PastRule.REPLAY_HAS_MORE, PastRule.REPLAY_IS_WORSE, PastRule.REPLAY_HAS_ALL
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE = TALK[:2]
 GREETING = agent("Welcome back! There is a new release.")
@@ -633,7 +633,7 @@ def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letter
     comparison = compare_replay(past, "> a", *pieces)
     longest = len(past.agent_letters) + len(piece) + 1
     assert spent(comparison) <= letter_search._BUDGET + longest
-    assert choose_past(comparison).rule in (HAS_ALL, HAS_MORE, Rule.TOO_COSTLY)
+    assert choose_past(comparison).rule in (HAS_ALL, HAS_MORE, PastRule.TOO_COSTLY)
 
 
 def test_repetitive_chunks_in_order_are_found_without_searching() -> None:
@@ -656,7 +656,7 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
 def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letter_search, "_BUDGET", 10)
     comparison = compare_replay(transcript(*TALK), "> x", "y" * 20, "> z", "w" * 20)
-    assert choose_past(comparison).rule is Rule.TOO_COSTLY
+    assert choose_past(comparison).rule is PastRule.TOO_COSTLY
     assert list_new(comparison) == []
 
 
@@ -728,7 +728,7 @@ def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: lis
     comparison = Comparison(transcript(*said))
     for update in odd:
         comparison.add(b"{}\n", update, is_after_an_answer=True)
-    assert choose_past(comparison).rule in Rule
+    assert choose_past(comparison).rule in PastRule
     assert len(comparison.find_unrecorded()) <= len(odd)
 
 

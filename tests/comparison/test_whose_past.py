@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.comparison.text_builder import TextBuilder
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TranscriptText
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast, list_reasons
+from acp_proxy.comparison.whose_past import PastDecision, PastRule, WhosePast, list_reasons
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, ReplayForm, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry
@@ -31,7 +31,7 @@ from tests.comparison.short_forms import (
     user,
 )
 
-HAS_MORE, IS_WORSE, HAS_ALL = Rule.REPLAY_HAS_MORE, Rule.REPLAY_IS_WORSE, Rule.REPLAY_HAS_ALL
+HAS_MORE, IS_WORSE, HAS_ALL = PastRule.REPLAY_HAS_MORE, PastRule.REPLAY_IS_WORSE, PastRule.REPLAY_HAS_ALL
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE, TWO = TALK[:2], TALK[2:]
 GREETING = agent("Welcome back! There is a new release.")
@@ -40,28 +40,40 @@ COMPACTED = {"sessionUpdate": "compaction_update", "status": "completed"}
 
 AGENT, TRANSCRIPT, NOTHING = WhosePast
 
-PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]] = {
-    "a load that replays nothing that is missing": (TALK, {}, Decision(AGENT, HAS_ALL)),
-    "a load that lacks a turn": (ONE, {}, Decision(TRANSCRIPT, IS_WORSE)),
-    "a load that has more": ([*TALK, COMPACTED], {}, Decision(AGENT, HAS_MORE)),
-    "a load after a command took a turn back": (ONE, {"past": [*TALK, "> /undo"]}, Decision(AGENT, Rule.TAKEN_BACK)),
-    "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.TOO_COSTLY)),
-    "a load whose transcript cannot be read": (None, {"comparison_failed": True}, Decision(AGENT, Rule.UNREADABLE)),
-    "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
+PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], PastDecision]] = {
+    "a load that replays nothing that is missing": (TALK, {}, PastDecision(AGENT, HAS_ALL)),
+    "a load that lacks a turn": (ONE, {}, PastDecision(TRANSCRIPT, IS_WORSE)),
+    "a load that has more": ([*TALK, COMPACTED], {}, PastDecision(AGENT, HAS_MORE)),
+    "a load after a command took a turn back": (
+        ONE,
+        {"past": [*TALK, "> /undo"]},
+        PastDecision(AGENT, PastRule.TAKEN_BACK),
+    ),
+    "a load that takes too long": (
+        ONE,
+        {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]},
+        PastDecision(AGENT, PastRule.TOO_COSTLY),
+    ),
+    "a load whose transcript cannot be read": (
+        None,
+        {"comparison_failed": True},
+        PastDecision(AGENT, PastRule.UNREADABLE),
+    ),
+    "a load served by a resume": (None, {}, PastDecision(TRANSCRIPT, PastRule.NOTHING_REPLAYED)),
 }
 """By what happens: what the agent replays (None: nothing that is compared), what else is known, and the decision."""
 
 WITHOUT_COMPARISON = {
-    "a load with --load store": (Rule.BY_OPTION, True, TRANSCRIPT),
-    "a resume served by a load": (Rule.BY_OPTION, False, NOTHING),
-    "a resume that catches up": (Rule.HANDED_OVER, False, NOTHING),
-    "a load in a turn of an agent without one": (Rule.IN_TURN, True, TRANSCRIPT),
-    "a load after a handover": (Rule.HANDED_OVER, True, TRANSCRIPT),
-    "a prompt that is sent again in a new session": (Rule.HANDED_OVER, False, NOTHING),
-    "a load that passes": (Rule.PASSES, True, AGENT),
-    "a load that the client cancels": (Rule.CANCELLED, True, NOTHING),
-    "a load without a transcript": (Rule.NOT_RECORDED, True, AGENT),
-    "a resume without a transcript": (Rule.NOT_RECORDED, False, NOTHING),
+    "a load with --load store": (PastRule.BY_OPTION, True, TRANSCRIPT),
+    "a resume served by a load": (PastRule.BY_OPTION, False, NOTHING),
+    "a resume that catches up": (PastRule.HANDED_OVER, False, NOTHING),
+    "a load in a turn of an agent without one": (PastRule.IN_TURN, True, TRANSCRIPT),
+    "a load after a handover": (PastRule.HANDED_OVER, True, TRANSCRIPT),
+    "a prompt that is sent again in a new session": (PastRule.HANDED_OVER, False, NOTHING),
+    "a load that passes": (PastRule.PASSES, True, AGENT),
+    "a load that the client cancels": (PastRule.CANCELLED, True, NOTHING),
+    "a load without a transcript": (PastRule.NOT_RECORDED, True, AGENT),
+    "a resume without a transcript": (PastRule.NOT_RECORDED, False, NOTHING),
 }
 """By what happens: the rule, whether the load shows the past, and whose the client sees."""
 
@@ -77,12 +89,12 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
 @pytest.mark.parametrize("path", WITHOUT_COMPARISON)
 def test_a_rule_that_needs_no_comparison_decides_alone(path: str) -> None:
     rule, shows_past, whose_past = WITHOUT_COMPARISON[path]
-    assert rule.decide(shows_past=shows_past) == Decision(whose_past, rule)
+    assert rule.decide(shows_past=shows_past) == PastDecision(whose_past, rule)
 
 
 def test_every_rule_decides_on_some_path() -> None:
     rules = {decision.rule for _, _, decision in PATHS.values()}
-    assert rules | {rule for rule, _, _ in WITHOUT_COMPARISON.values()} == set(Rule)
+    assert rules | {rule for rule, _, _ in WITHOUT_COMPARISON.values()} == set(PastRule)
 
 
 def turn(number: int, words: str) -> list[str | Update]:
@@ -108,7 +120,7 @@ LOOK: Update = call("1", "look")
         ([LOOK, call("1", kind="tool_call_update") | {"rawOutput": "b"}], HAS_ALL),
     ],
 )
-def test_a_replay_without_anything_that_a_call_gave_is_worse(replayed: list[Update], rule: Rule) -> None:
+def test_a_replay_without_anything_that_a_call_gave_is_worse(replayed: list[Update], rule: PastRule) -> None:
     past = transcript("> mend it", LOOK | GIVEN, "It is mended.")
     assert choose_past(compare_replay(past, "> mend it", *replayed, "It is mended.")).rule is rule
 
@@ -118,7 +130,7 @@ def test_a_call_that_gave_nothing_lacks_nothing_in_a_replay() -> None:
     assert choose_past(compare_replay(transcript(*said), *said)).rule is HAS_ALL
 
 
-REPLAYS: dict[str, tuple[Sequence[str | Update], Rule]] = {
+REPLAYS: dict[str, tuple[Sequence[str | Update], PastRule]] = {
     "everything": (BOTH, HAS_ALL),
     "one message per turn": (
         [*FIRST[:2], FIRST[3], "I have mended it. All is well.", SECOND[0], SECOND[3], *SECOND[2:3], *SECOND[4:]],
@@ -147,8 +159,8 @@ REPLAYS: dict[str, tuple[Sequence[str | Update], Rule]] = {
         IS_WORSE,
     ),
     "a turn made elsewhere": ([*BOTH, *ELSEWHERE], HAS_ALL),
-    "a turn made elsewhere instead of ours": ([*FIRST, *ELSEWHERE], Rule.TAKEN_BACK),
-    "a turn made elsewhere instead of both": (ELSEWHERE, Rule.TAKEN_BACK),
+    "a turn made elsewhere instead of ours": ([*FIRST, *ELSEWHERE], PastRule.TAKEN_BACK),
+    "a turn made elsewhere instead of both": (ELSEWHERE, PastRule.TAKEN_BACK),
     "a turn made elsewhere, and not our first": ([*SECOND, *ELSEWHERE], IS_WORSE),
     "an unknown call": ([*FIRST, call("call-3", "Mend number 3"), *SECOND], HAS_MORE),
     "unknown text": ([*FIRST[:-1], "Said otherwise.", *SECOND], HAS_MORE),
@@ -163,7 +175,7 @@ def test_what_an_agent_leaves_out_or_adds_decides(replay: str) -> None:
 
 
 def test_the_numbers_in_transcripts_never_change() -> None:
-    numbers = {rule.name: rule.number for rule in Rule if rule.number is not None}
+    numbers = {rule.name: rule.number for rule in PastRule if rule.number is not None}
     assert numbers == {
         "TOO_COSTLY": 0,
         "UNREADABLE": 0,
@@ -238,19 +250,19 @@ def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
 def test_whole_turns_that_a_command_took_back_are_not_shown(command: str) -> None:
     past = transcript(*TALK, f"> {command}", "Done with that.")
     for said in (ONE, TWO, [], [*ONE, f"> {command}", "Done with that."]):
-        assert choose_past(compare_replay(past, *said)).rule is Rule.TAKEN_BACK
+        assert choose_past(compare_replay(past, *said)).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(past, *TALK)).rule is HAS_ALL
 
 
 def test_a_turn_of_calls_alone_that_a_command_took_back_is_not_shown() -> None:
     past = transcript(*ONE, "> and test it", call("1", "test"), "> /undo", *TWO)
-    assert choose_past(compare_replay(past, *ONE, "> /undo", *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ONE, "> /undo", *TWO)).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(past, *ONE, "> and test it", call("1", "test"), "> /undo", *TWO)).rule is HAS_ALL
 
 
 def test_turns_without_an_answer_that_a_command_took_back_are_not_shown() -> None:
     past = transcript("> mend it", "> thanks", "> /clear")
-    assert choose_past(compare_replay(past, "> /clear")).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, "> /clear")).rule is PastRule.TAKEN_BACK
     whole = [user(said, messageId=said) for said in ("mend it", "thanks", "/clear")]
     assert choose_past(compare_replay(past, *whole)).rule is HAS_ALL
     assert choose_past(compare_replay(transcript("> /clear", "> mend it"))).rule is IS_WORSE
@@ -259,21 +271,21 @@ def test_turns_without_an_answer_that_a_command_took_back_are_not_shown() -> Non
 def test_a_compaction_that_a_later_one_took_back_is_not_shown() -> None:
     compaction = {"sessionUpdate": "compaction_update", "compactionId": "1"}
     past = transcript("> /compact", compaction, "> /compact", compaction | {"compactionId": "2"}, "> thanks")
-    assert choose_past(compare_replay(past)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past)).rule is PastRule.TAKEN_BACK
     past = transcript("> /compact", compaction, "> thanks")
     assert choose_past(compare_replay(past)).rule is IS_WORSE
 
 
 def test_a_command_that_a_later_one_took_back_is_not_shown() -> None:
     past = transcript("> /undo", "Undone.", "> /clear", *ONE, "> thanks")
-    assert choose_past(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ONE)).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(past, "> /undo", *ONE)).rule is IS_WORSE
     assert choose_past(compare_replay(past, "Undone.", *ONE)).rule is IS_WORSE
 
 
 def test_a_command_explains_only_what_is_missing_before_it() -> None:
     past = transcript(*ONE, "> /undo", "Undone.", *TWO)
-    assert choose_past(compare_replay(past, *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *TWO)).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(past, *ONE)).rule is IS_WORSE
 
 
@@ -285,19 +297,19 @@ def test_a_partly_missing_turn_is_not_explained() -> None:
 def test_a_rewind_to_an_unknown_message_explains_that_the_end_of_a_turn_is_missing() -> None:
     rewind = {"sessionUpdate": "history_truncated", "messageId": "unknown"}
     turn: list[str | Update] = ["> a", call("1", "look"), "The first half.", "The second half."]
-    assert choose_past(compare_replay(transcript(*turn, rewind), *turn[:3])).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(transcript(*turn, rewind), *turn[:3])).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(transcript(*turn, rewind), turn[0], *turn[2:])).rule is IS_WORSE
     assert (
         choose_past(compare_replay(transcript(*turn, rewind, *TWO), *turn, TWO[0], "You are welcome,")).rule is IS_WORSE
     )
     turn = ["> a", "I will look.", call("1", "look")]
-    assert choose_past(compare_replay(transcript(*turn, rewind), *turn[:2])).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(transcript(*turn, rewind), *turn[:2])).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(transcript(*turn), *turn[:2])).rule is IS_WORSE
 
 
 def test_a_compaction_explains_only_what_is_missing_before_it() -> None:
     past = transcript(*ONE, COMPACTED, *TWO)
-    assert choose_past(compare_replay(past, COMPACTED, *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, COMPACTED, *TWO)).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(past, *ONE, COMPACTED)).rule is IS_WORSE
 
 
@@ -307,7 +319,7 @@ def test_a_turn_made_elsewhere_explains_what_is_missing_before_it() -> None:
         "the prompt has not been answered: the message steers it"
     )
     elsewhere = ["> elsewhere", "With an answer."]
-    assert choose_past(compare_replay(transcript(*TALK), *ONE, *elsewhere)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(transcript(*TALK), *ONE, *elsewhere)).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(transcript(*TALK), *ONE, "> elsewhere")).rule is IS_WORSE
 
 
@@ -326,7 +338,7 @@ def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> N
 
 @pytest.mark.parametrize("noted", [[], [opened("another window's")]])
 def test_a_prompt_that_may_wait_in_another_window_is_not_missing(noted: list[Entry]) -> None:
-    def decide(*entries: Entry, is_open: bool | None) -> Rule:
+    def decide(*entries: Entry, is_open: bool | None) -> PastRule:
         builder = TextBuilder()
         for entry in (*entries, *noted):
             builder.add(entry)
@@ -358,16 +370,16 @@ def _laid_with_turn_elsewhere(*before: str | Update) -> TranscriptText:
 def test_a_turn_whose_user_message_the_agent_has_was_not_taken_back_elsewhere() -> None:
     calls: list[str | Update] = ["> look", call("1", "look")]
     assert choose_past(compare_replay(transcript(*calls), "> look", *ELSEWHERE)).rule is IS_WORSE
-    assert choose_past(compare_replay(transcript(*calls), *ELSEWHERE)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(transcript(*calls), *ELSEWHERE)).rule is PastRule.TAKEN_BACK
     past = _laid_with_turn_elsewhere(*calls)
     assert choose_past(compare_replay(past, "> look", *ELSEWHERE, "> thanks")).rule is IS_WORSE
-    assert choose_past(compare_replay(past, *ELSEWHERE, "> thanks")).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ELSEWHERE, "> thanks")).rule is PastRule.TAKEN_BACK
 
 
 def test_a_turn_made_elsewhere_that_is_missing_too_explains_nothing() -> None:
     past = _laid_with_turn_elsewhere(*ONE)
     assert choose_past(compare_replay(past, "> thanks")).rule is IS_WORSE
-    assert choose_past(compare_replay(past, *ELSEWHERE)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ELSEWHERE)).rule is PastRule.TAKEN_BACK
 
 
 def test_a_warning_in_place_of_the_last_answer_is_no_rewording_if_the_transcript_has_it_elsewhere() -> None:
@@ -384,7 +396,7 @@ def test_a_warning_in_place_of_the_last_answer_is_no_rewording_if_the_transcript
 
 def test_commands_do_not_make_up_for_missing_user_messages() -> None:
     past = transcript("> mend it", "> /compact", "> thanks", "You are welcome, any time.")
-    assert choose_past(compare_replay(past, "> /compact", "> thanks")).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, "> /compact", "> thanks")).rule is PastRule.TAKEN_BACK
 
 
 def test_words_after_a_turn_of_calls_are_not_its_answer_in_other_words() -> None:
@@ -399,7 +411,7 @@ def test_the_turns_after_the_point_of_a_fork_are_not_shown() -> None:
             builder.add(entry)
     builder.add(opened(method=acp.FORK))
     past = builder.finish()
-    assert choose_past(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
+    assert choose_past(compare_replay(past, *ONE)).rule is PastRule.TAKEN_BACK
     assert choose_past(compare_replay(past, *ONE, TWO[0])).rule is IS_WORSE, "it was made after that message"
     assert choose_past(compare_replay(past, *TWO)).rule is IS_WORSE, "a fork has the beginning"
     assert choose_past(compare_replay(past)).rule is IS_WORSE, "the agent has lost all of it"
@@ -458,7 +470,7 @@ def test_a_replay_that_lacks_nothing_is_shown() -> None:
 
 def test_a_transcript_that_is_too_long_is_undecided() -> None:
     past = transcript("> a", "x" * (LETTERS_LIMIT + 1))
-    assert choose_past(compare_replay(past, "> a", "y")).rule is Rule.TOO_COSTLY
+    assert choose_past(compare_replay(past, "> a", "y")).rule is PastRule.TOO_COSTLY
 
 
 def test_the_decision_stays_the_same_when_asked_again() -> None:
@@ -494,7 +506,7 @@ def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript(
 def test_the_documentation_has_the_table_of_rules() -> None:
     page = (Path(__file__).parents[2] / "docs" / "transparency.md").read_text(encoding="utf-8")
     _, _, table = page.partition("|rule|number|you see|because|\n|-|-|-|-|\n")
-    rows = [(f"`{rule.name}`", rule.number, rule.past_if_shown.value, rule.reason) for rule in Rule]
+    rows = [(f"`{rule.name}`", rule.number, rule.past_if_shown.value, rule.reason) for rule in PastRule]
     expected = [f"|{name}|{'' if number is None else number}|{shown}|{reason}|" for name, number, shown, reason in rows]
     assert table.partition("\n\n")[0].splitlines() == expected
 
@@ -536,4 +548,4 @@ def test_a_row_is_enough_to_compare_a_new_kind_of_words(
 
 def test_a_number_in_transcripts_has_the_reasons_of_its_rules() -> None:
     found = [list_reasons(number) for number in (4, 5, 99, None)]
-    assert found == [[Rule.NOTHING_REPLAYED.reason, IS_WORSE.reason], [HAS_ALL.reason], [], []]
+    assert found == [[PastRule.NOTHING_REPLAYED.reason, IS_WORSE.reason], [HAS_ALL.reason], [], []]

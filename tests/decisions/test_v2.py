@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import pytest
 
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import PastDecision, PastRule, WhosePast
 from acp_proxy.decisions.capabilities import AGENT, NEVER, STORE, Modes
 from acp_proxy.decisions.effects import AddAlias, BeginTurn, ChooseAndShowPast, EndTurn, RecordNote, SetProtocolVersion
 from acp_proxy.protocol import jsonrpc
@@ -298,7 +298,7 @@ def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> Non
         2,
     )
     second.send_past(1, agent_chunk("all of it"))
-    answered = second.end_past(1, rule=Rule.REPLAY_IS_WORSE)
+    answered = second.end_past(1, rule=PastRule.REPLAY_IS_WORSE)
     assert answered.to_client.endswith(line(state("idle"), result(1, {}))), "the state comes before the answer"
 
 
@@ -306,7 +306,7 @@ def test_a_resume_with_a_replay_shows_the_agents_if_that_lacks_nothing() -> None
     second = opened_again()
     second.client.say(resume(1, "s", replayFrom=START))
     second.agent.say(agent_chunk("all of it"), state("idle"), result(1, {}))
-    shown = second.end_past(1, rule=Rule.REPLAY_HAS_ALL).to_client
+    shown = second.end_past(1, rule=PastRule.REPLAY_HAS_ALL).to_client
     assert shown == line(agent_chunk("all of it"), state("idle"), result(1, {}))
 
 
@@ -329,7 +329,7 @@ def test_with_load_store_the_agent_replays_in_vain() -> None:
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
     second.agent.say(agent_chunk("part"), state("idle"), result(1, {}))
-    shown = second.end_past(1, rule=Rule.BY_OPTION).to_client
+    shown = second.end_past(1, rule=PastRule.BY_OPTION).to_client
     assert shown.endswith(line(state("idle"), result(1, {})))
 
 
@@ -372,7 +372,7 @@ def asked_again() -> Second:
 def hand_over() -> Second:
     second = asked_again()
     second.agent.say(NOT_FOUND, result("acp-proxy/1", {"sessionId": "n"}))
-    second.end_past(1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD)
+    second.end_past(1, rule=PastRule.HANDED_OVER, handover_record=HANDOVER_RECORD)
     return second
 
 
@@ -384,12 +384,12 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     assert aliased == AddAlias("s", "n")
     assert isinstance(wanted, ChooseAndShowPast)
     assert (wanted.planned_decision, wanted.makes_handover_record, wanted.protocol_version) == (
-        Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+        PastDecision(WhosePast.TRANSCRIPT, PastRule.HANDED_OVER),
         True,
         2,
     )
     notice, idle, answer = second.end_past(
-        1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD
+        1, rule=PastRule.HANDED_OVER, handover_record=HANDOVER_RECORD
     ).to_client.splitlines(True)
     assert json.loads(notice)["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
     assert idle == line(state("idle")), "a resume must tell the state before its answer; a new session need not"
@@ -432,7 +432,7 @@ def test_a_load_in_a_turn_after_a_handover_says_before_its_answer_that_the_turn_
     second.agent.say(result(2, {"messageId": "u"}), state("running", "n"))
     assert second.client.say(resume(3, "s", replayFrom=START)).to_agent == b""
     second.agent.say(state("idle", "n"))
-    shown = second.end_past(3, rule=Rule.HANDED_OVER).to_client
+    shown = second.end_past(3, rule=PastRule.HANDED_OVER).to_client
     assert shown.startswith(line(state("running"), result(3, {})))
     assert shown.endswith(line(state("idle")))
 
@@ -460,9 +460,9 @@ def test_the_client_does_not_see_the_record_that_the_agent_repeats() -> None:
 def test_a_first_prompt_that_is_refused_is_sent_again_in_a_new_session() -> None:
     second = asked_again()
     second.agent.say(state("idle"), result(1, {}))
-    second.end_past(1, rule=Rule.REPLAY_IS_WORSE)
+    second.end_past(1, rule=PastRule.REPLAY_IS_WORSE)
     second.client.say(prompt(2, "s"))
     opened = json.loads(second.agent.say(error(2, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")).to_agent)
     second.agent.say(result(opened["id"], {"sessionId": "n"}))
-    step = second.end_past(2, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD)
+    step = second.end_past(2, rule=PastRule.HANDED_OVER, handover_record=HANDOVER_RECORD)
     assert json.loads(step.to_agent)["params"] == {"sessionId": "n", "prompt": [text(HANDOVER_RECORD), text("hello")]}

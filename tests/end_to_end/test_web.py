@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Dialog, Page, Request, Response, expect
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.relay import output
+from acp_proxy.relay import pipes
 from acp_proxy.tools.web.access import COOKIE
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, UNFOLD, find_violations
 from tests.end_to_end.served_pages import COMMAND, ServedPages, serve
@@ -526,7 +526,7 @@ def test_on_a_terminal_ctrl_c_leaves_the_prompt_a_line_of_its_own(store: WholeSt
         shown = os.read(ours, 100)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
-        shown += b"".join(iter(lambda: output.read(ours, 100), b""))
+        shown += b"".join(iter(lambda: pipes.read(ours, 100), b""))
     os.close(ours)
     assert shown == b"Ctrl-C ends it.\r\n\r\n"
 

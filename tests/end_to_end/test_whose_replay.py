@@ -58,7 +58,7 @@ def turn(number: int) -> Steps:
 EVERYTHING = [*turn(1), *turn(2)]
 
 
-def telling(steps: Steps, **answer: Any) -> dict[str, Any]:
+def replaying(steps: Steps, **answer: Any) -> dict[str, Any]:
     """An agent that replays these steps for a load."""
     return {**LIVE, "methods": {"session/load": {"before": steps, "result": {}} | answer}}
 
@@ -116,7 +116,7 @@ LOSSY: dict[str, Steps] = {
 def test_a_replay_that_lacks_something_is_replaced_by_the_transcript(proxied: Proxied, lossy: str) -> None:
     session = record_session(proxied)
     before = proxied.transcript(session).read_bytes()
-    editor = proxied.start(telling(LOSSY[lossy], result={"modes": None, "x": [1.0]}), agent=LOADS)
+    editor = proxied.start(replaying(LOSSY[lossy], result={"modes": None, "x": [1.0]}), agent=LOADS)
     loaded = editor.load(session)
     assert list_said(loaded.updates) == ALL_OF_IT
     assert loaded.answer["result"] == {"modes": None, "x": [1.0]}  # the agent's result in both cases
@@ -147,7 +147,7 @@ def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_
     proxied: Proxied, replay: str
 ) -> None:
     session = record_session(proxied)
-    script = telling([*AS_GOOD[replay], COMMANDS], result={"x": [1.0]})
+    script = replaying([*AS_GOOD[replay], COMMANDS], result={"x": [1.0]})
     *conversation, commands, answer = direct_load(proxied, script, session)
     before = proxied.transcript(session).read_bytes()
     for _ in range(2):
@@ -169,7 +169,7 @@ def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_
 def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(proxied: Proxied) -> None:
     session = record_session(proxied)
     of_another = {**say("of another session"), "session": "another"}  # an update of another session does not wait
-    editor = proxied.start(telling([*turn(1), of_another, {"wait_cancel": True}]), agent=LOADS)
+    editor = proxied.start(replaying([*turn(1), of_another, {"wait_cancel": True}]), agent=LOADS)
     pending = editor.start_load(session)
     editor.wait_for_text("of another session")
     editor.notify("$/cancel_request", {"requestId": pending})
@@ -189,8 +189,8 @@ def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxie
         (EVERYTHING, "the agent's replay was shown (rule 5: the agent's replay lacks nothing)"),
         ([*turn(1), call(3), *turn(2)], "the agent's replay was shown (rule 2: the agent's replay has something that"),
     ]:
-        agent = proxied.bare_agent(telling(steps), LOADS)
-        with proxied.start(telling(steps), agent=LOADS) as editor:
+        agent = proxied.bare_agent(replaying(steps), LOADS)
+        with proxied.start(replaying(steps), agent=LOADS) as editor:
             editor.load(session)
             assert editor.end() == 0
         stdout = invoke("doctor", "--store", str(proxied.store), "--", *agent).stdout
@@ -202,7 +202,7 @@ def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxie
 # A turn whose proxy was killed, and that the agent finished.
 
 CUT: dict[str, Any] = {"turns": [[THOUGHT, say("I have mended it."), CALL, say("All"), {"hang": True}]]}
-FINISHED = telling([step for step in turn(1) if step != call(1)])
+FINISHED = replaying([step for step in turn(1) if step != call(1)])
 """An agent that finished the turn and has no tool calls in its replays."""
 WHOLE = ALL_OF_IT[: len(ALL_OF_IT) // 2]
 

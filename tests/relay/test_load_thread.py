@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import PastDecision, PastRule, WhosePast
 from acp_proxy.decisions.effects import ChooseAndShowPast
 from acp_proxy.decisions.events import PastChosen
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.relay.load_thread import LoadThread
 from acp_proxy.relay.opened_transcript import OpenedTranscript, ShowOptions
-from acp_proxy.relay.output import WIDE_PIPE_BYTES, Output
+from acp_proxy.relay.pipes import WIDE_PIPE_BYTES, Output
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript_replay.replayer import TOOL_LIMIT, Mode
@@ -105,7 +105,7 @@ def make_request(theirs: list[bytes]) -> ChooseAndShowPast:
 def test_every_update_is_shown_with_its_own_bytes(path: Path) -> None:
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], "full")
     assert heard[1:] == messages(ANSWER)
-    assert ended.decision.rule is Rule.NOTHING_REPLAYED
+    assert ended.decision.rule is PastRule.NOTHING_REPLAYED
 
 
 @pytest.mark.parametrize("before", [[], [TERMINAL]], ids=["at once", "held back for a terminal"])
@@ -114,14 +114,14 @@ def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode
     ours = [transcript_lines.prompt_line("q"), *before, *ANSWER, transcript_lines.answer()]
     heard, _ = show(path, ours, mode)
     again, ended = show(path, ours, mode, make_request(messages(ANSWER[3:30])))
-    assert (again, ended.decision.rule) == (heard, Rule.REPLAY_IS_WORSE)
+    assert (again, ended.decision.rule) == (heard, PastRule.REPLAY_IS_WORSE)
     theirs = messages(
         [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER]
     )
     again, ended = show(path, ours, mode, make_request(theirs))
-    assert (again, ended.decision.rule) == ([], Rule.REPLAY_HAS_ALL)
+    assert (again, ended.decision.rule) == ([], PastRule.REPLAY_HAS_ALL)
     again, ended = show(path, ours, mode, make_request(messages([LACKED, *ANSWER])))
-    assert (again, ended.decision.rule) == ([], Rule.REPLAY_HAS_MORE)
+    assert (again, ended.decision.rule) == ([], PastRule.REPLAY_HAS_MORE)
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
@@ -144,14 +144,14 @@ def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     heard, ended = show(path, ours, "full", must_compare_first=must_compare_first)
     assert heard[1:] == messages(ANSWER)
-    assert (ended.decision.rule, ended.comparison_was_skipped) == (Rule.NOTHING_REPLAYED, not must_compare_first)
+    assert (ended.decision.rule, ended.comparison_was_skipped) == (PastRule.NOTHING_REPLAYED, not must_compare_first)
     assert (ended.comparison is not None) is must_compare_first
 
 
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(WANTED, planned_decision=Decision(WhosePast.NOTHING, Rule.BY_OPTION))
+    wanted = replace(WANTED, planned_decision=PastDecision(WhosePast.NOTHING, PastRule.BY_OPTION))
     heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
@@ -165,16 +165,17 @@ def test_a_comparison_that_is_given_up_is_not_taken_for_an_agent_that_replayed_n
     thread.stop()  # as if the client cancelled in the middle
     thread.start(make_request(messages(ANSWER)))
     thread.join()
-    assert ended[0].decision.rule is Rule.UNREADABLE
+    assert ended[0].decision.rule is PastRule.UNREADABLE
 
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(
-        make_request(messages([LACKED, *ANSWER])), planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION)
+        make_request(messages([LACKED, *ANSWER])),
+        planned_decision=PastDecision(WhosePast.TRANSCRIPT, PastRule.BY_OPTION),
     )
     heard, ended = show(path, ours, "full", wanted)
-    assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.BY_OPTION)
+    assert (heard[1:], ended.decision.rule) == (messages(ANSWER), PastRule.BY_OPTION)
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
@@ -182,7 +183,7 @@ def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode
     new = messages([LACKED])
     wanted = replace(
         make_request(messages(ANSWER) + new),
-        planned_decision=Decision(WhosePast.NOTHING, Rule.BY_OPTION),
+        planned_decision=PastDecision(WhosePast.NOTHING, PastRule.BY_OPTION),
     )
     heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.latest_state_lines) == ([], [])
@@ -197,7 +198,11 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
         path,
         ours,
         mode,
-        replace(WANTED, makes_handover_record=True, planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER)),
+        replace(
+            WANTED,
+            makes_handover_record=True,
+            planned_decision=PastDecision(WhosePast.TRANSCRIPT, PastRule.HANDED_OVER),
+        ),
     )
     assert "".join(WORDS) in ended.handover_record
     assert ended.handover_record == make_handover_record(heard)
@@ -209,7 +214,7 @@ def test_a_record_that_is_made_beside_the_agents_replay_sends_nothing(path: Path
     theirs = [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *ANSWER]
     wanted = replace(make_request(messages(theirs)), makes_handover_record=True)
     heard, ended = show(path, ours, "compact", wanted)
-    assert (heard, ended.decision.rule) == ([], Rule.REPLAY_HAS_ALL)
+    assert (heard, ended.decision.rule) == ([], PastRule.REPLAY_HAS_ALL)
     assert "".join(WORDS) in ended.handover_record
 
 
@@ -225,7 +230,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
     wanted = replace(
         WANTED,
         makes_handover_record=True,
-        planned_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
+        planned_decision=PastDecision(WhosePast.NOTHING, PastRule.HANDED_OVER),
         before_prompt=RequestId("1"),
     )
     heard, ended = show(path, ours, "compact", wanted)
@@ -243,8 +248,8 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
     assert [update["title"] for update in updates if "title" in update] == told
 
 
-@pytest.mark.parametrize("rule", [Rule.HANDED_OVER, Rule.BY_OPTION])
-def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(path: Path, rule: Rule) -> None:
+@pytest.mark.parametrize("rule", [PastRule.HANDED_OVER, PastRule.BY_OPTION])
+def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(path: Path, rule: PastRule) -> None:
     said = {"type": "text", "text": "Said."}
     chunk = transcript_lines.update("agent_message_chunk", content=said, messageId="m-1")
     turn = [transcript_lines.prompt_line("q"), chunk]
@@ -252,7 +257,7 @@ def test_ids_from_before_a_handover_are_told_from_those_after_it_in_version_2(pa
     lines = [*turn, transcript_lines.answer(), handover, *turn, transcript_lines.answer()]
     as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
     wanted = replace(
-        WANTED, planned_decision=Decision(WhosePast.TRANSCRIPT, rule), agent_lacks_past=True, protocol_version=2
+        WANTED, planned_decision=PastDecision(WhosePast.TRANSCRIPT, rule), agent_lacks_past=True, protocol_version=2
     )
     heard, _ = show(path, as_v2, "full", wanted)
     updates = [json.loads(line)["params"]["update"] for line in heard]
@@ -270,7 +275,7 @@ def test_a_session_that_only_catches_up_keeps_its_ids_in_version_2(
     as_v2 = [line.replace(b'{"at"', b'{"v":2,"at"', 1) for line in lines]
     wanted = replace(
         WANTED,
-        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION),
+        planned_decision=PastDecision(WhosePast.TRANSCRIPT, PastRule.BY_OPTION),
         agent_lacks_past=True,
         makes_handover_record=True,
         only_what_agent_lacks=only_what_agent_lacks,

@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.decisions.effects import Forward, LookUpSession, RelayEffect, Warn
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.relay import output, pump
+from acp_proxy.relay import pipes, pump
 from acp_proxy.relay.pump import Pump
 from tests.pipes import count_held_bytes, needs_wide_pipes, set_capacity
 from tests.waiting import SECONDS
@@ -199,7 +199,7 @@ def test_a_long_line_is_held_until_its_end(direction: Direction) -> None:
 
 @needs_wide_pipes
 @pytest.mark.parametrize(
-    ("before", "then"), [(pump.READ_SIZE, output.WIDE_PIPE_BYTES), (2 * output.WIDE_PIPE_BYTES,) * 2]
+    ("before", "then"), [(pump.READ_SIZE, pipes.WIDE_PIPE_BYTES), (2 * pipes.WIDE_PIPE_BYTES,) * 2]
 )
 def test_from_a_long_line_on_more_data_is_read_at_once(direction: Direction, before: int, then: int) -> None:
     set_capacity(direction.reading, before)

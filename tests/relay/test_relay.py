@@ -20,7 +20,7 @@ from acp_proxy.decisions.events import Event, LinesRead, UnsettledCompared
 from acp_proxy.decisions.fast_path import FastPath
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.relay.load_performer import LoadPerformer
-from acp_proxy.relay.output import POSTED_LIMIT, Output
+from acp_proxy.relay.pipes import POSTED_LIMIT, Output
 from acp_proxy.store.index_database import Page
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS

@@ -203,7 +203,7 @@ def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
 
 
 def _believe_the_transcript(patch: Patch) -> None:
-    patch.setattr(whose_past, "_find_rule_by_comparison", lambda comparison, **_: whose_past.Rule.REPLAY_IS_WORSE)
+    patch.setattr(whose_past, "_find_rule_by_comparison", lambda comparison, **_: whose_past.PastRule.REPLAY_IS_WORSE)
 
 
 def _show_nothing_but_the_transcript(patch: Patch) -> None:

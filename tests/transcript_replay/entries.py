@@ -111,7 +111,7 @@ def lines_of(
     is_in_use_elsewhere: bool = False,
     client_shows_agent_terminals: bool = True,
 ) -> list[bytes]:
-    telling = Replayer(
+    replayer = Replayer(
         SESSION,
         run_id=run,
         is_in_use_elsewhere=is_in_use_elsewhere,
@@ -120,8 +120,8 @@ def lines_of(
         other_ids=other_ids,
         client_shows_agent_terminals=client_shows_agent_terminals,
     )
-    told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
-    return told + telling.end()
+    told = [line for number, entry in enumerate(entries, 1) for line in replayer.add(number, entry)]
+    return told + replayer.end()
 
 
 def updates_in(lines: list[bytes]) -> list[Value]:

@@ -18,12 +18,12 @@ from tests.transcript_replay.entries import THOUGHT, answer, call, changed, chun
 MODES = get_args(Mode)
 
 
-def telling(mode: Mode, limit: int = 0) -> Replayer:
+def make_replayer(mode: Mode, limit: int = 0) -> Replayer:
     return Replayer(SESSION, run_id=RUNS[0], mode=mode, tool_limit=limit, other_ids=frozenset({PARENT}))
 
 
 def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:
-    again = telling(mode, limit)
+    again = make_replayer(mode, limit)
     told = []
     for number, line in enumerate(lines):
         if (entry := file_format.decode_entry(line)) is not None:
@@ -33,7 +33,7 @@ def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:
 
 def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]:
     """The replay, and how many lines were not read one by one."""
-    streams, again, at, saved, told = AlikeChunksFinder(), telling(mode, limit), 0, 0, list[bytes]()
+    streams, again, at, saved, told = AlikeChunksFinder(), make_replayer(mode, limit), 0, 0, list[bytes]()
     lines = [line + b"\n" for line in lines]
     while at < len(lines):
         if (stream := streams.find(lines, at)) is not None:

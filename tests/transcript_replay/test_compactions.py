@@ -35,9 +35,9 @@ def summed(words: str, id: str = "c") -> Entry:
 
 
 def tell(*entries: Entry, mode: Mode = "compact", kinds: frozenset[str] = KINDS, run: str = "later") -> list[Value]:
-    telling = Replayer(SESSION, run_id=run, mode=mode, client_update_kinds=kinds)
-    told = [one for number, entry in enumerate(entries, 1) for one in telling.add(number, entry)]
-    return updates_in(told + telling.end())
+    replayer = Replayer(SESSION, run_id=run, mode=mode, client_update_kinds=kinds)
+    told = [one for number, entry in enumerate(entries, 1) for one in replayer.add(number, entry)]
+    return updates_in(told + replayer.end())
 
 
 def whole(status: str, id: str = "c", **more: Any) -> Value:
@@ -103,8 +103,8 @@ def test_a_compaction_across_two_prompts_is_finished_where_it_was(mode: Mode) ->
 
 def test_full_mode_replays_every_update_unchanged() -> None:
     entries = [compaction_entry("in_progress"), summed("a"), compaction_entry("completed", error=None)]
-    telling = Replayer(SESSION, run_id=RUN, mode="full", client_update_kinds=KINDS)
-    assert [telling.add(1, entry) for entry in entries] == [[(entry.raw or b"") + b"\n"] for entry in entries]
+    replayer = Replayer(SESSION, run_id=RUN, mode="full", client_update_kinds=KINDS)
+    assert [replayer.add(1, entry) for entry in entries] == [[(entry.raw or b"") + b"\n"] for entry in entries]
 
 
 @MODES

@@ -191,23 +191,23 @@ def test_a_call_belongs_to_the_turn_where_it_starts_not_to_that_of_its_permissio
 
 
 def test_full_mode_waits_from_a_permission_request_until_its_call() -> None:
-    telling = Replayer(SESSION, run_id=RUN, mode="full")
+    replayer = Replayer(SESSION, run_id=RUN, mode="full")
     entries = [permission("t", title="May I?"), chunk("a"), permission("u"), changed("t", kind="edit"), chunk("b")]
-    told = [telling.add(1, entry) for entry in entries]
+    told = [replayer.add(1, entry) for entry in entries]
     assert [len(lines) for lines in told] == [0, 0, 0, 2, 0]
     assert updates_in(told[3]) == [started("t", title="May I?"), message_chunk("a")]
-    assert updates_in(telling.end()) == [updated("t", kind="edit"), message_chunk("b"), updated("t", status="failed")]
+    assert updates_in(replayer.end()) == [updated("t", kind="edit"), message_chunk("b"), updated("t", status="failed")]
 
 
 def test_remembered_permission_requests_are_limited() -> None:
-    telling = Replayer(SESSION, run_id=RUN, tool_limit=0)
+    replayer = Replayer(SESSION, run_id=RUN, tool_limit=0)
     for number in range(8):
-        telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (KEPT_OUTPUT_BYTES // 2)))
-        telling.add(1, prompt_entry("on", run=f"{number}"))
-    assert KEPT_OUTPUT_BYTES // 2 < measure_held(telling) < 2 * KEPT_OUTPUT_BYTES
-    telling.add(1, permission("large", rawInput="x" * 2 * KEPT_OUTPUT_BYTES))
-    telling.add(1, changed("large", **DONE))
-    assert len(updates_in(telling.end())[-1]["rawInput"]) > KEPT_OUTPUT_BYTES, "the newest is kept whatever its size"
+        replayer.add(1, permission(f"t{number}", rawInput=f"{number}" * (KEPT_OUTPUT_BYTES // 2)))
+        replayer.add(1, prompt_entry("on", run=f"{number}"))
+    assert KEPT_OUTPUT_BYTES // 2 < measure_held(replayer) < 2 * KEPT_OUTPUT_BYTES
+    replayer.add(1, permission("large", rawInput="x" * 2 * KEPT_OUTPUT_BYTES))
+    replayer.add(1, changed("large", **DONE))
+    assert len(updates_in(replayer.end())[-1]["rawInput"]) > KEPT_OUTPUT_BYTES, "the newest is kept whatever its size"
 
 
 # --- full
@@ -219,8 +219,8 @@ def test_full_mode_replays_every_line_unchanged() -> None:
 
 
 def test_full_mode_replays_at_once() -> None:
-    telling = Replayer(SESSION, run_id=RUN, mode="full")
-    assert [len(telling.add(1, entry)) for entry in (chunk("a"), call("t"), changed("t", **DONE))] == [1, 1, 1]
+    replayer = Replayer(SESSION, run_id=RUN, mode="full")
+    assert [len(replayer.add(1, entry)) for entry in (chunk("a"), call("t"), changed("t", **DONE))] == [1, 1, 1]
 
 
 def test_full_mode_gives_an_update_without_a_start_one() -> None:
@@ -362,19 +362,19 @@ def test_a_late_output_does_not_end_the_wait_for_an_echo(mode: Mode) -> None:
 
 
 def test_full_mode_waits_from_the_first_terminal_on_and_changes_nothing_else() -> None:
-    telling = Replayer(SESSION, run_id=RUN, mode="full")
+    replayer = Replayer(SESSION, run_id=RUN, mode="full")
     odd = b'{"method":"session/update", "params":{"update":{"toolCallId":"t","content":['
     odd += b'{"terminalId":"1","type":"terminal"}],'
     odd += b'"n":1.0,"sessionUpdate":"tool_call","title":"T","status":"completed"},"sessionId":"s"}}'
     second = chunk("b")
-    assert [len(telling.add(1, one)) for one in (chunk("a"), message_entry(odd), second, terminal("1", "ok"))] == [
+    assert [len(replayer.add(1, one)) for one in (chunk("a"), message_entry(odd), second, terminal("1", "ok"))] == [
         1,
         0,
         0,
         0,
     ]
     shown = json.dumps(content("```\nok\n```"), separators=(",", ":")).encode()
-    assert telling.end() == [
+    assert replayer.end() == [
         odd.replace(b'{"terminalId":"1","type":"terminal"}', shown) + b"\n",
         (second.raw or b"") + b"\n",
     ]
@@ -389,15 +389,15 @@ def test_terminals_are_replaced_in_the_running_turn_too(mode: Mode) -> None:
 @MODES
 @pytest.mark.parametrize("what", ["outputs", "contents"])
 def test_terminal_outputs_and_contents_kept_for_later_turns_are_limited(what: str, mode: Mode) -> None:
-    telling = Replayer(SESSION, run_id=RUN, mode=mode)
+    replayer = Replayer(SESSION, run_id=RUN, mode=mode)
     for number in range(8):
         if what == "outputs":
-            telling.add(1, terminal(f"{number}", f"{number}" * (KEPT_OUTPUT_BYTES // 2)))
+            replayer.add(1, terminal(f"{number}", f"{number}" * (KEPT_OUTPUT_BYTES // 2)))
         else:
             big = [shows(f"lost {number}"), content(f"{number}" * (KEPT_OUTPUT_BYTES // 2))]
-            telling.add(1, call(f"t{number}", content=big))
-        telling.add(1, prompt_entry("on"))
-    assert KEPT_OUTPUT_BYTES // 2 < measure_held(telling) < 1.5 * KEPT_OUTPUT_BYTES
+            replayer.add(1, call(f"t{number}", content=big))
+        replayer.add(1, prompt_entry("on"))
+    assert KEPT_OUTPUT_BYTES // 2 < measure_held(replayer) < 1.5 * KEPT_OUTPUT_BYTES
 
 
 # --- the limit
@@ -496,28 +496,28 @@ def test_bytes_left_out_are_counted_over_all_updates() -> None:
 
 
 def test_a_call_takes_little_more_memory_than_the_limit() -> None:
-    telling = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
+    replayer = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
     for number in range(200):
-        telling.add(1, call("t", **BIG["all"]) if number % 7 == 0 else changed("t", **{f"odd {number}": "x" * 3000}))
-        telling.add(
+        replayer.add(1, call("t", **BIG["all"]) if number % 7 == 0 else changed("t", **{f"odd {number}": "x" * 3000}))
+        replayer.add(
             1, message_entry(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, odd="x" * 3000))
         )
-        telling.add(1, changed("t", content=[content("x" * 10_000)]))
-        assert measure_held(telling) < LIMIT + 10_000 + 4000
+        replayer.add(1, changed("t", content=[content("x" * 10_000)]))
+        assert measure_held(replayer) < LIMIT + 10_000 + 4000
 
 
 def test_memory_for_repeated_starts_is_limited_too() -> None:
-    telling = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
+    replayer = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
     for number in range(20):
-        telling.add(1, call("t", **{f"odd {number}": "x" * 3000}))
-    assert measure_held(telling) < 3 * LIMIT
+        replayer.add(1, call("t", **{f"odd {number}": "x" * 3000}))
+    assert measure_held(replayer) < 3 * LIMIT
 
 
 def test_only_the_last_call_is_held_uncut() -> None:
-    telling = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
+    replayer = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
     for number in range(20):
-        telling.add(1, call(f"t{number}", content=[content("x" * 100_000)]))
-    assert measure_held(telling) < 20 * LIMIT + 110_000
+        replayer.add(1, call(f"t{number}", content=[content("x" * 100_000)]))
+    assert measure_held(replayer) < 20 * LIMIT + 110_000
 
 
 def test_members_beside_an_update_count_towards_the_limit() -> None:
@@ -570,12 +570,12 @@ def test_an_output_shares_the_limit_with_the_other_fields() -> None:
 
 
 def test_a_session_id_is_quoted_for_the_shell() -> None:
-    telling = Replayer("it's; rm", run_id=RUN, tool_limit=100)
-    telling.add(
+    replayer = Replayer("it's; rm", run_id=RUN, tool_limit=100)
+    replayer.add(
         1,
         message_entry(notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x" * 200}, "it's; rm")),
     )
-    [told] = telling.end()
+    [told] = replayer.end()
     assert """show 'it'"'"'s; rm' --json""" in json.loads(told)["params"]["update"]["content"][0]["content"]["text"]
 
 

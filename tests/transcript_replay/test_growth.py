@@ -72,10 +72,10 @@ def test_no_conversation_has_a_quadratic_cost(name: str, mode: Mode) -> None:
         entries = TALKS[name](size)
 
         def work() -> None:
-            telling = Replayer(SESSION, run_id="later", mode=mode, client_update_kinds=update_kinds.OPTIONAL)
+            replayer = Replayer(SESSION, run_id="later", mode=mode, client_update_kinds=update_kinds.OPTIONAL)
             for number, entry in enumerate(entries, 1):
-                telling.add(number, entry)
-            telling.end()
+                replayer.add(number, entry)
+            replayer.end()
 
         return work
 

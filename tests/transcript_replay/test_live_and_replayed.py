@@ -232,7 +232,7 @@ def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
 def replay_steps(
     steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = update_kinds.OPTIONAL, page: int = 0
 ) -> list[bytes]:
-    telling = Replayer(
+    replayer = Replayer(
         SESSION,
         run_id=RUNS[0],
         mode=mode,
@@ -241,8 +241,8 @@ def replay_steps(
         client_update_kinds=kinds,
         page_size=page,
     )
-    told = [line for number, step in enumerate(steps, 1) for line in telling.add(number, step.entry)]
-    return [*told, *telling.end(), *telling.list_states()]
+    told = [line for number, step in enumerate(steps, 1) for line in replayer.add(number, step.entry)]
+    return [*told, *replayer.end(), *replayer.list_states()]
 
 
 # --- the final state of clients

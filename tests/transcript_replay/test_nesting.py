@@ -19,7 +19,7 @@ def test_extremely_deep_values_are_skipped_or_replayed_whole() -> None:
                 encoded = (raw % (session, field)).encode()
                 entry = file_format.decode_entry(file_format.encode_message(AT, "r", Peer.AGENT, encoded))
                 for mode in get_args(Mode):
-                    telling = Replayer("s", run_id="r", mode=mode, tool_limit=100, other_ids=frozenset({"parent"}))
+                    replayer = Replayer("s", run_id="r", mode=mode, tool_limit=100, other_ids=frozenset({"parent"}))
                     if entry is not None:
-                        telling.add(1, entry)
-                    telling.end()
+                        replayer.add(1, entry)
+                    replayer.end()

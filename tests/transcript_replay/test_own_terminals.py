@@ -129,10 +129,10 @@ def test_a_first_update_over_the_limit_still_begins_the_call() -> None:
 
 
 def test_a_call_takes_little_more_memory_than_the_limit() -> None:
-    telling = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
+    replayer = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
     for number in range(200):
-        telling.add(number, changed("t", _meta=output("x" * 500)))
-    assert measure_held(telling) < 4 * LIMIT
+        replayer.add(number, changed("t", _meta=output("x" * 500)))
+    assert measure_held(replayer) < 4 * LIMIT
 
 
 def test_zero_means_no_limit() -> None:

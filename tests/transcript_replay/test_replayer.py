@@ -70,9 +70,9 @@ def own(content: object, number: int) -> bytes:
 
 def replay_all(*entries: Entry, mode: Mode = "full") -> list[bytes]:
     """The whole replay of a transcript; the header is entry number 0."""
-    telling = Replayer("s", run_id=LATER, mode=mode)
-    lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
-    return lines + telling.end()
+    replayer = Replayer("s", run_id=LATER, mode=mode)
+    lines = [one for number, each in enumerate(entries, 1) for one in replayer.add(number, each)]
+    return lines + replayer.end()
 
 
 # --- prompts
@@ -141,9 +141,9 @@ def test_a_prompts_blocks_keep_their_bytes_however_they_are_written(
 def test_any_blocks_of_any_session_are_replayed_as_one_line_each(
     mode: Mode, session: str, content: list[dict[str, Any]]
 ) -> None:
-    telling = Replayer(session, run_id=LATER, mode=mode)
+    replayer = Replayer(session, run_id=LATER, mode=mode)
     prompted = request(1, "session/prompt", {"sessionId": session, "prompt": content})
-    lines = telling.add(1, prompt_entry(prompted)) + telling.end()
+    lines = replayer.add(1, prompt_entry(prompted)) + replayer.end()
     assert all(one.endswith(b"\n") and one.count(b"\n") == 1 for one in lines)
     said = [json.loads(one)["params"] for one in lines]
     assert [row["sessionId"] for row in said] == [session] * len(content)
@@ -185,21 +185,21 @@ def test_every_update_of_the_conversation_is_replayed_unchanged(kind: str) -> No
 
 
 def test_updates_are_replayed_in_order_and_as_early_as_possible() -> None:
-    telling = Replayer("s", run_id=LATER, mode="full")
+    replayer = Replayer("s", run_id=LATER, mode="full")
     said = [chunk("s", "a"), update("s", "tool_call", toolCallId="c", title="x", status="completed"), chunk("s", "b")]
-    assert [telling.add(number, entry(each)) for number, each in enumerate(said, 1)] == [[line(each)] for each in said]
-    assert telling.add(4, prompt_entry(prompt(1, "s", "go"))) == []
-    assert telling.add(5, entry(said[0])) == [own(text("go"), 4), line(said[0])]
-    assert telling.end() == []
+    assert [replayer.add(number, entry(each)) for number, each in enumerate(said, 1)] == [[line(each)] for each in said]
+    assert replayer.add(4, prompt_entry(prompt(1, "s", "go"))) == []
+    assert replayer.add(5, entry(said[0])) == [own(text("go"), 4), line(said[0])]
+    assert replayer.end() == []
 
 
 def test_a_prompt_is_replayed_once_its_turn_is_over() -> None:
-    telling = Replayer("s", run_id=LATER, mode="full")
-    assert telling.add(1, prompt_entry(prompt(1, "s", "one"))) == []
-    assert telling.add(2, entry(prompt_answer(1), of="session/prompt")) == [own(text("one"), 1)]
-    assert telling.add(3, prompt_entry(prompt(2, "s", "two"))) == []
-    assert telling.end() == [own(text("two"), 3)]
-    assert telling.end() == []
+    replayer = Replayer("s", run_id=LATER, mode="full")
+    assert replayer.add(1, prompt_entry(prompt(1, "s", "one"))) == []
+    assert replayer.add(2, entry(prompt_answer(1), of="session/prompt")) == [own(text("one"), 1)]
+    assert replayer.add(3, prompt_entry(prompt(2, "s", "two"))) == []
+    assert replayer.end() == [own(text("two"), 3)]
+    assert replayer.end() == []
 
 
 @pytest.mark.parametrize("kind", STATES)
@@ -208,21 +208,21 @@ def test_state_updates_are_not_replayed_in_between(kind: str) -> None:
 
 
 def test_the_latest_commands_and_usage_are_sent_at_the_end() -> None:
-    telling = Replayer("s", run_id=LATER, mode="full")
+    replayer = Replayer("s", run_id=LATER, mode="full")
     old, new = commands("s", "old"), respell(commands("s", "new"))
     used = update("s", "usage_update", used=2)
     said: list[Said] = [update("s", "usage_update", used=1), old, used, commands("other", "x"), new]
     for number, each in enumerate(said, 1):
-        assert telling.add(number, entry(each)) == []
-    assert telling.end() == []
-    assert telling.list_states() == [new, line(used)]
+        assert replayer.add(number, entry(each)) == []
+    assert replayer.end() == []
+    assert replayer.list_states() == [new, line(used)]
 
 
 @pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update", "notice", "session_info_update"])
 def test_no_other_state_is_sent_at_the_end(kind: str) -> None:
-    telling = Replayer("s", run_id=LATER, mode="full")
-    telling.add(1, entry(update("s", kind)))
-    assert telling.list_states() == []
+    replayer = Replayer("s", run_id=LATER, mode="full")
+    replayer.add(1, entry(update("s", kind)))
+    assert replayer.list_states() == []
 
 
 def test_without_state_updates_nothing_is_sent_at_the_end() -> None:
@@ -295,9 +295,9 @@ ENTRIES = st.builds(
 
 def all_told(entries: Iterable[Entry], mode: Mode) -> bytes:
     """The whole replay and the states."""
-    telling = Replayer("s", run_id=LATER, mode=mode)
-    lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
-    return b"".join([*lines, *telling.end(), *telling.list_states()])
+    replayer = Replayer("s", run_id=LATER, mode=mode)
+    lines = [one for number, each in enumerate(entries, 1) for one in replayer.add(number, each)]
+    return b"".join([*lines, *replayer.end(), *replayer.list_states()])
 
 
 @IN_BOTH_MODES

@@ -28,12 +28,12 @@ from tests.transcript.test_v2_entries import (
 )
 
 
-def telling(**more: Any) -> V2Replayer:
+def replayer(**more: Any) -> V2Replayer:
     return V2Replayer("s", **more)
 
 
 def replay_v2(*entries: Entry) -> list[Any]:
-    verbatim = telling()
+    verbatim = replayer()
     lines = [line for number, one in enumerate(entries) for line in verbatim.add(number, one)] + verbatim.end()
     return [json.loads(line)["params"]["update"] for line in b"".join(lines).splitlines()]
 
@@ -54,7 +54,7 @@ def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
         update_entry("notice"),
         state("idle"),
     ]
-    verbatim = telling()
+    verbatim = replayer()
     lines = [line for number, one in enumerate(entries) for line in verbatim.add(number, one)] + verbatim.end()
     assert lines == [(one.raw or b"") + b"\n" for one in (echo(), chunk_entry("a"), odd)]
 
@@ -114,7 +114,7 @@ def test_several_permission_requests_about_a_call_are_one_update_with_the_last_v
 
 @pytest.mark.parametrize("name", ["c", "c{}"], ids=["one call", "many calls"])
 def test_permission_requests_for_calls_that_never_come_take_a_bounded_amount_of_memory(name: str) -> None:
-    replay = telling()
+    replay = replayer()
     tracemalloc.start()
     try:
         for number in range(32):
@@ -128,7 +128,7 @@ def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
     verbatim = V2Replayer("fork", other_ids=frozenset({"s"}))
     [line] = verbatim.add(1, chunk_entry("a"))
     assert json.loads(line)["params"]["sessionId"] == "fork"
-    assert telling().add(1, entry({**json.loads(line)})) == []
+    assert replayer().add(1, entry({**json.loads(line)})) == []
 
 
 def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:

@@ -5,8 +5,8 @@ known.
 
 from acp_proxy.decisions.aliases import Aliases
 from acp_proxy.decisions.connection_state import ConnectionState
+from acp_proxy.decisions.load.current_loads import CurrentLoads
 from acp_proxy.decisions.load.load_limits import HELD_BYTES_LIMIT
-from acp_proxy.decisions.load.open_loads import OpenLoads
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 
@@ -17,7 +17,7 @@ VisibleLines = list[tuple[bytes, Message]]
 class HandoverFilter:
     """Filters all that the agent of one connection sends."""
 
-    def __init__(self, shared: ConnectionState, loads: OpenLoads) -> None:
+    def __init__(self, shared: ConnectionState, loads: CurrentLoads) -> None:
         self._handovers = shared.handovers
         self._aliases = shared.aliases
         self._open_requests = shared.open_requests

@@ -1,5 +1,5 @@
 """A load as data: a request to open a session, and what belongs to it until it is over. ``load_plan`` decides before
-how it is served, and ``open_loads`` finds it; from an answer to acp-proxy's own request for a new session,
+how it is served, and ``current_loads`` finds it; from an answer to acp-proxy's own request for a new session,
 ``Handovers.take_load_asked_for`` does.
 
 Two classes change a load, both under the lock on deciding (``Relay`` has it):
@@ -13,7 +13,7 @@ Two classes change a load, both under the lock on deciding (``Relay`` has it):
 
 ``Continuations`` changes nothing of a load. It says which event follows from the agent's answer to a new session.
 
-The table has all changes of state. Only ``OpenLoads.add`` forgets a load without an event, if its request id is
+The table has all changes of state. Only ``CurrentLoads.add`` forgets a load without an event, if its request id is
 used again, or if too many loads are pending and it holds no lines. Such a load never reaches ``OVER``.
 
 Among what is done without an event, since the state stays:
@@ -29,7 +29,7 @@ what kind of load it is, and what else has happened to it.
 """
 
 from acp_proxy.comparison.updates_in_turn import UpdatesInTurn
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import PastRule
 from acp_proxy.decisions.load.compared_replay import ComparedReplay
 from acp_proxy.decisions.load.line_buffers import LoadLines
 from acp_proxy.decisions.load.load_plan import LoadPlan
@@ -174,7 +174,7 @@ class Load:
     @property
     def replay_may_come(self) -> bool:
         """Whether a replay may come before the agent's answer. Not after a cancel, unless the load passes."""
-        is_cancelled = self.decision is not None and self.decision.rule is Rule.CANCELLED
+        is_cancelled = self.decision is not None and self.decision.rule is PastRule.CANCELLED
         return self.agent_may_replay and self.awaits_agents_answer and not is_cancelled
 
     @property

@@ -1,8 +1,8 @@
 """How much loads may keep in their buffers. What follows if it is too much: ``LoadLineHandler`` drops a replay, lets it
 pass or does not compare it, or the agent is not read."""
 
+from acp_proxy.decisions.load.current_loads import CurrentLoads
 from acp_proxy.decisions.load.load import Load
-from acp_proxy.decisions.load.open_loads import OpenLoads
 
 HELD_BYTES_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
@@ -15,7 +15,7 @@ ALL_HELD_LIMIT = 4 * HELD_BYTES_LIMIT
 class LoadLimits:
     """The limits of all loads of one connection."""
 
-    def __init__(self, loads: OpenLoads) -> None:
+    def __init__(self, loads: CurrentLoads) -> None:
         self._loads = loads
 
     def is_exceeded_by(self, load: Load) -> bool:

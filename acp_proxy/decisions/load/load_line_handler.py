@@ -12,11 +12,11 @@ from acp_proxy.comparison.comparison import SentLine
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.updates_in_turn import SortedLine
 from acp_proxy.decisions.effects import CompareUnsettled, DecideLater, Effect, Forward, SaveAndIndex
+from acp_proxy.decisions.load.current_loads import CurrentLoads
 from acp_proxy.decisions.load.line_buffers import HeldLine
 from acp_proxy.decisions.load.load import Load
 from acp_proxy.decisions.load.load_limits import HELD_BYTES_LIMIT, LoadLimits
 from acp_proxy.decisions.load.load_states import HOLDING_UNTIL_AGENT_ANSWERS, LoadEvent, LoadState
-from acp_proxy.decisions.load.open_loads import OpenLoads
 from acp_proxy.decisions.session_tracker import SessionTracker
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Notification, Peer
@@ -34,7 +34,7 @@ class LoadLineHandler:
     def __init__(
         self,
         session_tracker: SessionTracker,
-        loads: OpenLoads,
+        loads: CurrentLoads,
         limits: LoadLimits,
         apply_event: Callable[[Load, LoadEvent], list[Effect]],
     ) -> None:
@@ -84,7 +84,7 @@ class LoadLineHandler:
                 # The latter if the turn's prompts were cancelled, so that they are no turn any more.
                 return self._handle_late_update(load, line, update)
             case LoadState.PASSING_ABANDONED | LoadState.ABANDONED | LoadState.OVER:
-                # Cannot be: ``OpenLoads.find_load_for_updates`` finds none of them.
+                # Cannot be: ``CurrentLoads.find_load_for_updates`` finds none of them.
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)

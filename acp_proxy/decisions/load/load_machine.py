@@ -11,7 +11,7 @@ from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.letters import read_block_letters
 from acp_proxy.comparison.repeated_replays import drop_context_and_repetition
 from acp_proxy.comparison.sent_messages import read_update_as_v1
-from acp_proxy.comparison.whose_past import Rule, WhosePast
+from acp_proxy.comparison.whose_past import PastRule, WhosePast
 from acp_proxy.decisions import proxy_messages
 from acp_proxy.decisions.connection_state import ConnectionState
 from acp_proxy.decisions.effects import (
@@ -30,6 +30,7 @@ from acp_proxy.decisions.events import PastChosen, UnsettledCompared
 from acp_proxy.decisions.handover import handover_lines
 from acp_proxy.decisions.handover.continuations import Continuations
 from acp_proxy.decisions.load.compared_replay import ComparedReplay
+from acp_proxy.decisions.load.current_loads import CurrentLoads
 from acp_proxy.decisions.load.line_buffers import HeldLine
 from acp_proxy.decisions.load.load import Load
 from acp_proxy.decisions.load.load_limits import LoadLimits
@@ -45,7 +46,6 @@ from acp_proxy.decisions.load.load_states import (
     LoadPhase,
     LoadState,
 )
-from acp_proxy.decisions.load.open_loads import OpenLoads
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.transcript.file_format import NoteType
@@ -56,7 +56,7 @@ class LoadMachine:
 
     def __init__(self, shared: ConnectionState, continuations: Continuations) -> None:
         self._negotiated = shared.negotiated
-        self.loads = OpenLoads()
+        self.loads = CurrentLoads()
         self.limits = LoadLimits(self.loads)
         self.line_handler = LoadLineHandler(shared.session_tracker, self.loads, self.limits, self._apply_event)
         self._session_tracker = shared.session_tracker
@@ -86,7 +86,7 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.START_PASSING:
                 # If the load shows no past, that is ``WhosePast.NOTHING``: what comes is hidden.
-                load.decision = load.plan.decide_by(Rule.PASSES)
+                load.decision = load.plan.decide_by(PastRule.PASSES)
                 # What is sent is kept all the same, to compare it later.
                 return send_lines(load.lines.possible_replay.lines if not load.hides_replay_now else [])
             case Action.DECIDE_AS_PLANNED:
@@ -114,7 +114,7 @@ class LoadMachine:
             case Action.FINISH_PAST_AND_ANSWER:
                 return self._finish_past_and_answer(load)
             case Action.ANSWER_CANCELLED:
-                load.decision = load.plan.decide_by(Rule.CANCELLED)
+                load.decision = load.plan.decide_by(PastRule.CANCELLED)
                 return [proxy_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_NEW_SESSION:
                 load.lines.state_updates.drop()
@@ -269,7 +269,7 @@ class LoadMachine:
     def _open_new_session(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_new_session = load.agent_lacks_past = True
-        load.planned_decision = load.plan.decide_by(Rule.HANDED_OVER)
+        load.planned_decision = load.plan.decide_by(PastRule.HANDED_OVER)
         effect_or_refusal = self._continuations.ask_for_new_session(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
@@ -291,7 +291,7 @@ class LoadMachine:
     def _choose_and_show_past(self, load: Load) -> list[Effect]:
         """Have ``relay/`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.has_transcript:
-            load.decision = load.plan.decide_by(Rule.NOT_RECORDED)
+            load.decision = load.plan.decide_by(PastRule.NOT_RECORDED)
             # If it shows no past, the client must not get the rest of a replay either: what comes late is compared with
             # the transcript that begins now.
             load.can_compare = not load.plan.shows_past
@@ -332,7 +332,7 @@ class LoadMachine:
         # A cancel that is not answered yet counts too: what the agent sends from now on is hidden, as the comparison
         # must know. ``ANSWER_CANCELLED`` decides the same again.
         is_cancelled = load.state is LoadState.CANCELLING_WHILE_SHOWING
-        load.decision = past_chosen.decision if not is_cancelled else load.plan.decide_by(Rule.CANCELLED)
+        load.decision = past_chosen.decision if not is_cancelled else load.plan.decide_by(PastRule.CANCELLED)
         if past_chosen.comparison is not None and not load.opens_new_session:
             # If something was compared before, a turn has begun, whose updates were recorded as they came.
             needs_recheck = load.compared_replay is None or load.compared_replay.needs_recheck

@@ -37,7 +37,7 @@ The other ways through the states, where the agent or the client does something 
 
 In a state with *CANCELLING*, the client has no answer to its cancelled request yet.
 
-Until they are opened, loads are *pending* in ``OpenLoads``, cancelled ones too until the agent has answered. The
+Until they are opened, loads are *pending* in ``CurrentLoads``, cancelled ones too until the agent has answered. The
 first state is chosen in ``Load``. What is opened may end before its first turn has, with ``MUST_END``, ``DROPPED`` or
 ``AGENT_ENDED``.
 

@@ -13,7 +13,7 @@ from acp_proxy.decisions import proxy_messages
 from acp_proxy.decisions.capabilities import AGENT
 from acp_proxy.decisions.connection_state import ConnectionState
 from acp_proxy.decisions.effects import DecideWaiting, Effect
-from acp_proxy.decisions.load.open_loads import OpenLoads
+from acp_proxy.decisions.load.current_loads import CurrentLoads
 from acp_proxy.decisions.session_look_ups import SessionLookUps
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Request, RequestId
@@ -65,7 +65,7 @@ class _Queue:
 class WaitingMessages:
     """What the client has sent that waits for loads. False if there is nothing."""
 
-    def __init__(self, shared: ConnectionState, loads: OpenLoads, look_ups: SessionLookUps) -> None:
+    def __init__(self, shared: ConnectionState, loads: CurrentLoads, look_ups: SessionLookUps) -> None:
         self._services = shared.services
         self._loads = loads
         self._look_ups = look_ups

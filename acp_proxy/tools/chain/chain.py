@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.relay import output, serve, signals
-from acp_proxy.relay.output import Output
+from acp_proxy.relay import pipes, serve, signals
+from acp_proxy.relay.pipes import Output
 from acp_proxy.relay.pump import READ_SIZE
 from acp_proxy.tools.chain.messages import Envelopes
 
@@ -72,7 +72,7 @@ class Junction:
 
     def _read_conductor(self) -> None:
         framer = LineFramer()
-        while data := output.read(self._from_conductor, READ_SIZE):
+        while data := pipes.read(self._from_conductor, READ_SIZE):
             self._pass_to_relay(framer.feed(data))
         if rest := framer.take_unfinished():
             self._pass_to_relay([rest + b"\n"])
@@ -87,7 +87,7 @@ class Junction:
     def _wrap_output(self, side: Peer, fd: int) -> None:
         framer = LineFramer()
         wrap = partial(self._envelopes.wrap, side)
-        while data := output.read(fd, READ_SIZE):
+        while data := pipes.read(fd, READ_SIZE):
             self._to_conductor.write(b"".join(self._decide(wrap, line) or b"" for line in framer.feed(data)))
 
     def _decide(self, decide: Callable[[bytes], T], line: bytes) -> T | None:

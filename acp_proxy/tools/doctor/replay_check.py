@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from acp_proxy.comparison.comparison import Comparison, SentLine
-from acp_proxy.comparison.whose_past import Rule, choose_past, list_reasons
+from acp_proxy.comparison.whose_past import PastRule, choose_past, list_reasons
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.relay.compare_with_transcript import compare_with_transcript
@@ -111,8 +111,8 @@ def compare(reader: TranscriptReader, lines: list[bytes]) -> ReplayComparison:
     if comparison is not None:
         comparison.end_message()
     rule = choose_past(comparison, comparison_failed=comparison is None).rule
-    if comparison is None or rule is not Rule.REPLAY_IS_WORSE:
-        return ReplayComparison(WHOLE if rule is Rule.REPLAY_HAS_ALL else OTHER)
+    if comparison is None or rule is not PastRule.REPLAY_IS_WORSE:
+        return ReplayComparison(WHOLE if rule is PastRule.REPLAY_HAS_ALL else OTHER)
     return ReplayComparison(LOSES, tuple(_list_losses(comparison)))
 
 

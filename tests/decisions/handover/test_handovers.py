@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import PastDecision, PastRule, WhosePast
 from acp_proxy.decisions.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.decisions.effects import (
     BeginTranscript,
@@ -59,7 +59,7 @@ ONE = make_request_id(1)
 OURS = "acp-proxy/1"
 SHOW_HANDED_OVER = ChooseAndShowPast(
     ONE,
-    planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+    planned_decision=PastDecision(WhosePast.TRANSCRIPT, PastRule.HANDED_OVER),
     agent_lacks_past=True,
     makes_handover_record=True,
 )
@@ -524,7 +524,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert step.to_client == b""
     wanted = ChooseAndShowPast(
         make_request_id(2),
-        planned_decision=Decision(WhosePast.NOTHING, Rule.HANDED_OVER),
+        planned_decision=PastDecision(WhosePast.NOTHING, PastRule.HANDED_OVER),
         agent_lacks_past=True,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
@@ -903,7 +903,7 @@ def hand_over_with_image() -> CoreConversation:
     talk.client.say(load(1, "s"))
     wanted = ChooseAndShowPast(
         ONE,
-        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+        planned_decision=PastDecision(WhosePast.TRANSCRIPT, PastRule.HANDED_OVER),
         agent_lacks_past=True,
         makes_handover_record=True,
         accepted_content=frozenset({"image"}),

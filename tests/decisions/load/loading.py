@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import PastRule
 from acp_proxy.decisions.effects import BeginTranscript, RecordMessage, RecordNote
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
@@ -80,6 +80,6 @@ def kept_lines(step: Step) -> list[RecordMessage]:
     return [record for record in step.kept if isinstance(record, RecordMessage)]
 
 
-def shown_note(whose: str, rule: Rule) -> RecordNote:
+def shown_note(whose: str, rule: PastRule) -> RecordNote:
     """The note that says whose past was shown."""
     return RecordNote("s", {"type": NoteType.REPLAY, "shown": whose, "rule": rule.number})

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import PastDecision, PastRule, WhosePast
 from acp_proxy.decisions.effects import ChooseAndShowPast, RecordNote
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.handover_record_text import END, LACKING
@@ -51,7 +51,7 @@ def open_native(alias: str | None = None) -> CoreConversation:
         wanted.makes_handover_record,
         wanted.only_what_agent_lacks,
     ) == (
-        Decision(WhosePast.TRANSCRIPT, Rule.HANDED_OVER),
+        PastDecision(WhosePast.TRANSCRIPT, PastRule.HANDED_OVER),
         True,
         True,
     )

@@ -17,9 +17,9 @@ from acp_proxy.decisions.effects import (
     RecordNote,
 )
 from acp_proxy.decisions.handover.handovers import HANDOVER_LIMIT as HANDOVERS
-from acp_proxy.decisions.load import load_limits, open_loads
+from acp_proxy.decisions.load import current_loads, load_limits
+from acp_proxy.decisions.load.current_loads import HOLDING_LOADS_LIMIT
 from acp_proxy.decisions.load.load_limits import HELD_BYTES_LIMIT
-from acp_proxy.decisions.load.open_loads import HOLDING_LOADS_LIMIT
 from acp_proxy.protocol.jsonrpc import read_message
 from acp_proxy.transcript import file_format
 from tests.conversation import (
@@ -166,7 +166,7 @@ def test_what_may_wait_for_a_decision_may_be_shown_after_it() -> None:
 
 
 def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    monkeypatch.setattr(current_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
     for number, (session, size) in enumerate({"a": 0, "b": LONG, "c": 2 * LONG, "d": LONG}.items(), start=1):
         talk.stored[session] = SimulatedSession(
@@ -184,7 +184,7 @@ def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monke
 
 
 def test_what_is_new_in_sessions_with_a_prompt_takes_no_room_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    monkeypatch.setattr(current_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
     for number, session in enumerate("abcde", start=1):
         talk.stored[session] = SimulatedSession(
@@ -305,7 +305,7 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
 
 
 def test_forks_too_are_kept_as_answered_only_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_loads, "OPENED_LOADS_LIMIT", 2)
+    monkeypatch.setattr(current_loads, "OPENED_LOADS_LIMIT", 2)
     talk = CoreConversation().initialize(RESUMES | {"sessionCapabilities": {"fork": {}}}).open("s")
     for number in range(4):
         talk.client.say(request(number, "session/fork", {"sessionId": "s", "cwd": "/w"}))

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import PastRule
 from acp_proxy.decisions.capabilities import LOAD, RESUME, HandoverMode, Mode, Modes
 from acp_proxy.decisions.events import SessionLookedUp
 from acp_proxy.decisions.load.load_plan import LoadPlan, Refusal, plan_load
@@ -19,13 +19,13 @@ NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
 EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
-NEW = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, handover_mode="always")
+NEW = LoadPlan(acp.NEW, rule=PastRule.HANDED_OVER, handover_mode="always")
 COMPARED, HISTORY = LoadPlan(acp.LOAD, handover_mode="auto"), LoadPlan(acp.RESUME, handover_mode="auto")
 PASSED, IMPORTED = (
-    LoadPlan(acp.LOAD, rule=Rule.PASSES),
-    LoadPlan(acp.LOAD, rule=Rule.PASSES, may_import=True),
+    LoadPlan(acp.LOAD, rule=PastRule.PASSES),
+    LoadPlan(acp.LOAD, rule=PastRule.PASSES, may_import=True),
 )
-OURS = LoadPlan(acp.LOAD, rule=Rule.BY_OPTION, handover_mode="auto")
+OURS = LoadPlan(acp.LOAD, rule=PastRule.BY_OPTION, handover_mode="auto")
 
 
 def make_plan(
@@ -106,7 +106,7 @@ def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
 def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
     served_by_agent: tuple[str, ...], found: SessionLookedUp
 ) -> None:
-    shown = LoadPlan(None, rule=Rule.HANDED_OVER)
+    shown = LoadPlan(None, rule=PastRule.HANDED_OVER)
     assert make_plan(served_by_agent, replace(found, agent_lacks_past=True), is_in_turn=True) == shown
     assert (
         make_plan(served_by_agent, replace(found, agent_lacks_past=True), Modes(load="agent"), is_in_turn=True)
@@ -118,7 +118,7 @@ def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
 def test_during_a_turn_no_new_session_is_opened_for_a_load_that_the_agent_does_not_offer(
     found: SessionLookedUp,
 ) -> None:
-    assert make_plan(NOTHING, found, is_in_turn=True) == LoadPlan(None, rule=Rule.IN_TURN)
+    assert make_plan(NOTHING, found, is_in_turn=True) == LoadPlan(None, rule=PastRule.IN_TURN)
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
@@ -140,21 +140,21 @@ def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
 def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionLookedUp) -> None:
     moved = replace(stored, agent_lacks_past=True)
-    assert make_plan(LOADS, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
-    assert make_plan(BOTH, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
-    assert make_plan(RESUMES, moved) == replace(HISTORY, rule=Rule.HANDED_OVER)
+    assert make_plan(LOADS, moved) == replace(COMPARED, rule=PastRule.HANDED_OVER)
+    assert make_plan(BOTH, moved) == replace(COMPARED, rule=PastRule.HANDED_OVER)
+    assert make_plan(RESUMES, moved) == replace(HISTORY, rule=PastRule.HANDED_OVER)
     assert make_plan(NOTHING, moved) == NEW
 
 
 @pytest.mark.parametrize(
     ("served_by_agent", "resume", "expected"),
     [
-        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.BY_OPTION, shows_past=False)),
-        (LOADS, "auto", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
-        (LOADS, "agent", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
-        (BOTH, "store", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
-        (RESUMES, "store", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
-        (RESUMES, "auto", LoadPlan(acp.RESUME, rule=Rule.PASSES)),
+        (LOADS, "store", LoadPlan(acp.LOAD, rule=PastRule.BY_OPTION, shows_past=False)),
+        (LOADS, "auto", LoadPlan(acp.RESUME, rule=PastRule.PASSES)),
+        (LOADS, "agent", LoadPlan(acp.RESUME, rule=PastRule.PASSES)),
+        (BOTH, "store", LoadPlan(acp.RESUME, rule=PastRule.PASSES)),
+        (RESUMES, "store", LoadPlan(acp.RESUME, rule=PastRule.PASSES)),
+        (RESUMES, "auto", LoadPlan(acp.RESUME, rule=PastRule.PASSES)),
     ],
 )
 def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
@@ -181,7 +181,7 @@ BEHIND = replace(COMPLETE, agent_lacks_past=True, agent_is_behind=True)
 
 @pytest.mark.parametrize(("served_by_agent", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
 def test_an_agent_that_is_behind_catches_up_with_a_load(served_by_agent: tuple[str, ...], sends: str) -> None:
-    shown = LoadPlan(sends, rule=Rule.HANDED_OVER, handover_mode="auto", agent_must_catch_up=True)
+    shown = LoadPlan(sends, rule=PastRule.HANDED_OVER, handover_mode="auto", agent_must_catch_up=True)
     assert make_plan(served_by_agent, BEHIND) == shown
     assert make_plan(served_by_agent, BEHIND, Modes(handover="never")) == replace(
         shown, handover_mode="never", agent_must_catch_up=False
@@ -190,14 +190,14 @@ def test_an_agent_that_is_behind_catches_up_with_a_load(served_by_agent: tuple[s
 
 
 def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
-    quiet = LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows_past=False, agent_must_catch_up=True)
+    quiet = LoadPlan(acp.RESUME, rule=PastRule.HANDED_OVER, shows_past=False, agent_must_catch_up=True)
     assert make_plan(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
-        assert make_plan(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, rule=Rule.PASSES)
-    as_load = LoadPlan(acp.LOAD, rule=Rule.BY_OPTION, shows_past=False, agent_must_catch_up=True)
+        assert make_plan(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, rule=PastRule.PASSES)
+    as_load = LoadPlan(acp.LOAD, rule=PastRule.BY_OPTION, shows_past=False, agent_must_catch_up=True)
     assert make_plan(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 
 def test_the_answer_to_a_copys_load_is_left_to_the_agent_on_request() -> None:
     assert make_plan(BOTH, COPY, Modes(load="agent")) == PASSED
-    assert make_plan(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == LoadPlan(acp.RESUME, rule=Rule.PASSES)
+    assert make_plan(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == LoadPlan(acp.RESUME, rule=PastRule.PASSES)

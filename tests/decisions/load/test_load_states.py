@@ -9,6 +9,7 @@ import pytest
 
 from acp_proxy.decisions.load import load_states
 from acp_proxy.decisions.load.compared_replay import ComparedReplay
+from acp_proxy.decisions.load.current_loads import CurrentLoads
 from acp_proxy.decisions.load.load import Load
 from acp_proxy.decisions.load.load_machine import LoadMachine
 from acp_proxy.decisions.load.load_plan import LoadPlan
@@ -22,7 +23,6 @@ from acp_proxy.decisions.load.load_states import (
     LoadPhase,
     LoadState,
 )
-from acp_proxy.decisions.load.open_loads import OpenLoads
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 
@@ -240,7 +240,7 @@ def _find_owner(node: ast.expr, names: set[str]) -> set[str]:
 def test_a_load_whose_request_id_is_used_again_is_the_latest_of_its_session() -> None:
     requests = [Request(b"{}", RequestId(id), acp.LOAD, {}) for id in ("1", "2", "1")]
     loads = [Load(each, "s", LoadPlan(acp.LOAD), has_transcript=True) for each in requests]
-    registry = OpenLoads()
+    registry = CurrentLoads()
     for load in loads:
         registry.add(load)
     assert registry.list_pending_of_session("s") == loads[1:]

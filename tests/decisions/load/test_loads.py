@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import PastRule
 from acp_proxy.decisions.capabilities import AGENT, NEVER, Modes
 from acp_proxy.decisions.effects import ChooseAndShowPast, LookUpSession, RecordNote
 from tests.conversation import (
@@ -173,7 +173,7 @@ def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: 
     assert (step.to_client, step.asked) == (b"", [ChooseAndShowPast(ONE, agent_lines(*told), needs_comparison=True)])
     step = talk.end_past(1)
     assert step.to_client == line(result(1, {}))
-    assert talk.all.kept[1:] == [*KEPT_OPENING, shown_note("transcript", Rule.REPLAY_IS_WORSE)]
+    assert talk.all.kept[1:] == [*KEPT_OPENING, shown_note("transcript", PastRule.REPLAY_IS_WORSE)]
 
 
 def test_the_tail_of_the_agents_replay_follows_the_transcript() -> None:
@@ -195,7 +195,7 @@ def test_an_agents_replay_that_lacks_nothing_is_shown(complete: bool) -> None:
     assert talk.agent.say(chunk("s", "live")).to_client == b""
     step = talk.end_past(1)
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}), commands("s", "x"), chunk("s", "live"))
-    assert step.kept == [shown_note("agent", Rule.REPLAY_HAS_ALL)]
+    assert step.kept == [shown_note("agent", PastRule.REPLAY_HAS_ALL)]
     assert talk.open_transcripts == []
 
 
@@ -213,7 +213,7 @@ def test_an_incomplete_transcript_is_shown_if_the_agent_replays_nothing() -> Non
     talk = loading(SimulatedSession(complete=False))
     talk.agent.say(commands("s", "x"))
     assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE)]
-    assert talk.end_past(1).kept == [shown_note("transcript", Rule.REPLAY_IS_WORSE)]
+    assert talk.end_past(1).kept == [shown_note("transcript", PastRule.REPLAY_IS_WORSE)]
 
 
 def test_a_session_without_any_history_opens_empty_with_a_warning() -> None:

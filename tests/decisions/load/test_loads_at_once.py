@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import PastRule
 from acp_proxy.decisions.effects import (
     ChooseAndShowPast,
     CloseTranscript,
@@ -79,7 +79,7 @@ def test_updates_while_the_past_is_shown_are_recorded_once_known_to_be_new() -> 
     told = [*TURN_ONE, chunk("s", "rewritten"), *TURN_TWO, GREETING]
     step = talk.agent.say(permission(0, "s"), *told, commands("s", "x"))
     assert step.kept == [agent_kept("s", permission(0, "s")), agent_kept("s", commands("s", "x"))]
-    assert talk.end_past(1).kept == [shown_note("transcript", Rule.REPLAY_IS_WORSE)]
+    assert talk.end_past(1).kept == [shown_note("transcript", PastRule.REPLAY_IS_WORSE)]
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(2, "s"))]
 
 
@@ -198,11 +198,11 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
     first, *others = (*TURN_ONE, *TURN_TWO)
     talk.agent.say(first, result(1, {}))  # as gemini replays: one message before the answer, the rest after it
     if not cancels:
-        talk.end_past(1, rule=Rule.REPLAY_IS_WORSE)
+        talk.end_past(1, rule=PastRule.REPLAY_IS_WORSE)
     talk.agent.say(*others, first)
     [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, ChooseAndShowPast)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
-    step = talk.end_past(2, rule=Rule.REPLAY_HAS_ALL)
+    step = talk.end_past(2, rule=PastRule.REPLAY_HAS_ALL)
     assert step.to_client.endswith(line(first, *others, result(2, {})))
     assert talk.agent.say(*others).to_client == b""
 
@@ -213,10 +213,10 @@ def test_a_second_replay_with_new_lines_comes_once() -> None:
     talk.client.say(load(1, "s"), load(2, "s"))
     first, *others = (*TURN_ONE, *TURN_TWO)
     talk.agent.say(first, result(1, {}))
-    talk.end_past(1, rule=Rule.REPLAY_IS_WORSE)
+    talk.end_past(1, rule=PastRule.REPLAY_IS_WORSE)
     talk.agent.say(*others, first)
     talk.agent.say(result(2, {}))
-    talk.end_past(2, rule=Rule.REPLAY_HAS_ALL)
+    talk.end_past(2, rule=PastRule.REPLAY_HAS_ALL)
     new = chunk("s", "[Function Call: shell]")
     answer, *rest = others
     assert talk.agent.say(answer, new, rest[0]).to_client == line(new)
@@ -313,11 +313,11 @@ def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> 
     talk.client.say(load(1, "s"), load(2, "s"))
     first, *others = (TURN_ONE[1], TURN_TWO[1], chunk("s", "And done."))
     talk.agent.say(first, result(1, {}))
-    talk.end_past(1, rule=Rule.REPLAY_IS_WORSE)
+    talk.end_past(1, rule=PastRule.REPLAY_IS_WORSE)
     talk.agent.say(*others, first)
     [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, ChooseAndShowPast)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
-    talk.end_past(2, rule=Rule.REPLAY_IS_WORSE)
+    talk.end_past(2, rule=PastRule.REPLAY_IS_WORSE)
     assert talk.agent.say(*others).to_client == b""
     assert talk.agent.say(chunk("s", "And more.")).to_client == line(chunk("s", "And more."))
 

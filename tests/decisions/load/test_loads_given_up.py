@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import PastDecision, PastRule, WhosePast
 from acp_proxy.decisions.effects import BeginTurn, ChooseAndShowPast, EndTurn, ReserveOutput, StopShowingPast
 from acp_proxy.decisions.events import PastChosen
 from tests.conversation import (
@@ -141,7 +141,9 @@ def test_the_past_shown_for_a_cancelled_load_does_not_answer_a_new_one_with_the_
     talk.client.say(load(1, "s"))
     assert (
         talk.core.handle(
-            PastChosen(ONE, Decision(WhosePast.TRANSCRIPT, Rule.REPLAY_IS_WORSE), None, [line(commands("s", "x"))])
+            PastChosen(
+                ONE, PastDecision(WhosePast.TRANSCRIPT, PastRule.REPLAY_IS_WORSE), None, [line(commands("s", "x"))]
+            )
         )
         == []
     )

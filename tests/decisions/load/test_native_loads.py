@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.whose_past import Decision, Rule, WhosePast
+from acp_proxy.comparison.whose_past import PastDecision, PastRule, WhosePast
 from acp_proxy.decisions.capabilities import STORE, Modes
 from acp_proxy.decisions.effects import (
     BeginTranscript,
@@ -108,7 +108,7 @@ def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_
     talk.agent.say(*told, result(1, {"x": 1.0}), chunk("s", "live"))
     step = talk.end_past(1)
     assert step.to_client == line(*told[:2], *TURN_TWO, result(1, {"x": 1.0}), commands("s", "x"), chunk("s", "live"))
-    assert step.kept == [shown_note("agent", Rule.REPLAY_HAS_ALL)]
+    assert step.kept == [shown_note("agent", PastRule.REPLAY_HAS_ALL)]
     assert talk.open_transcripts == []
 
 
@@ -120,13 +120,13 @@ def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
     assert step.to_client == line(
         GREETING, result(1, {"x": 1.0}), commands("s", "stored"), commands("s", "x"), chunk("s", "live")
     )
-    assert step.kept == [shown_note("transcript", Rule.REPLAY_IS_WORSE)]
+    assert step.kept == [shown_note("transcript", PastRule.REPLAY_IS_WORSE)]
 
 
 def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
     assert talk.agent.say(result(1, {})).asked == [ChooseAndShowPast(ONE, needs_comparison=True)]
-    assert talk.end_past(1).kept == [shown_note("transcript", Rule.REPLAY_IS_WORSE)]
+    assert talk.end_past(1).kept == [shown_note("transcript", PastRule.REPLAY_IS_WORSE)]
 
 
 def test_updates_after_the_answer_are_shown_if_new_and_recorded_once() -> None:
@@ -330,7 +330,7 @@ def test_that_a_session_was_handed_over_is_known_also_if_an_option_decides_whose
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
     assert (wanted.planned_decision, wanted.agent_lacks_past) == (
-        Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION),
+        PastDecision(WhosePast.TRANSCRIPT, PastRule.BY_OPTION),
         True,
     )
 
@@ -684,7 +684,7 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
         ONE,
         agent_lines(*told, GREETING),
         needs_comparison=True,
-        planned_decision=Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION),
+        planned_decision=PastDecision(WhosePast.TRANSCRIPT, PastRule.BY_OPTION),
     )
     assert talk.agent.say(result(1, None)).asked == [asked]
     assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
@@ -697,7 +697,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
     assert isinstance(asked, ChooseAndShowPast)
-    assert asked.planned_decision == Decision(WhosePast.TRANSCRIPT, Rule.BY_OPTION)
+    assert asked.planned_decision == PastDecision(WhosePast.TRANSCRIPT, PastRule.BY_OPTION)
 
 
 @pytest.mark.parametrize("modes", [Modes(load=STORE), Modes()])
@@ -788,7 +788,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
                 ONE,
                 conversation,
                 needs_comparison=True,
-                planned_decision=Decision(WhosePast.NOTHING, Rule.BY_OPTION),
+                planned_decision=PastDecision(WhosePast.NOTHING, PastRule.BY_OPTION),
             )
         ]
         step = talk.end_past(1)
@@ -912,7 +912,7 @@ def test_a_resume_of_which_too_much_waits_shows_no_replay_and_still_catches_up(
         assert talk.client.say(prompt(2, "s")).to_client == b""
     [wanted] = talk.agent.say(result(1, {})).asked
     assert isinstance(wanted, ChooseAndShowPast)
-    assert wanted.planned_decision == Decision(WhosePast.NOTHING, Rule.HANDED_OVER)
+    assert wanted.planned_decision == PastDecision(WhosePast.NOTHING, PastRule.HANDED_OVER)
     assert wanted.makes_handover_record
     assert talk.end_past(1, handover_record="What was said elsewhere.").to_client == line(result(1, {}))
 
@@ -979,7 +979,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
     talk.agent.say(*FINISHED, result(1, {}))
     step = talk.end_past(1)
     assert step.to_client == line(REST, result(1, {}))
-    assert step.kept == [shown_note("transcript", Rule.REPLAY_IS_WORSE)]
+    assert step.kept == [shown_note("transcript", PastRule.REPLAY_IS_WORSE)]
     assert kept_lines(talk.client.say(prompt(2, "s", "go on"))) == [
         agent_kept("s", REST),
         client_kept("s", prompt(2, "s", "go on")),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from acp_proxy.comparison.whose_past import Rule
+from acp_proxy.comparison.whose_past import PastRule
 from acp_proxy.decisions.capabilities import AGENT, Modes
 from acp_proxy.decisions.effects import CompareUnsettled, DecideWaiting, Forward, LookUpSession, RelayEffect
 from acp_proxy.decisions.events import Event, LinesRead
@@ -178,12 +178,12 @@ def test_the_rest_of_a_replay_is_not_new_while_the_next_load_is_looked_up() -> N
     talk.stored["s"] = SimulatedSession(says=PAST, slow=True)
     first, *rest = REPLAY
     talk.agent.say(first, result(1, {}))
-    talk.end_past(1, rule=Rule.REPLAY_IS_WORSE)
+    talk.end_past(1, rule=PastRule.REPLAY_IS_WORSE)
     step = talk.agent.say(*rest)
     assert (step.to_client, step.kept) == (b"", [])
     talk.finish_lookup(2, SimulatedSession(says=PAST))
     talk.agent.say(first, result(2, {}))
-    talk.end_past(2, rule=Rule.REPLAY_IS_WORSE)
+    talk.end_past(2, rule=PastRule.REPLAY_IS_WORSE)
     assert talk.agent.say(*rest).to_client == b""
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 

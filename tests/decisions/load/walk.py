@@ -249,20 +249,20 @@ def _waiting(walk: Walk) -> None:
         raise Impossible
 
 
-def _telling(walk: Walk) -> None:
+def _showing(walk: Walk) -> None:
     _asked_and_replayed(walk)
     walk.agree()
     if not walk.talk.being_shown:
         raise Impossible
 
 
-def _telling_and_updated(walk: Walk) -> None:
-    _telling(walk)
+def _showing_and_updated(walk: Walk) -> None:
+    _showing(walk)
     walk.say(*TURN_TWO, GREETING)
 
 
 def _stopping(walk: Walk) -> None:
-    _telling_and_updated(walk)
+    _showing_and_updated(walk)
     walk.talk.output_is_busy = True
     walk.cancel()
 
@@ -314,8 +314,8 @@ STATES: dict[str, Callable[[Walk], None]] = {
     "cancelled, in a turn": _cancelled_and_prompted,
     "abandoned": _abandoned,
     "waiting": _waiting,
-    "telling": _telling,
-    "telling, updated": _telling_and_updated,
+    "showing": _showing,
+    "showing, updated": _showing_and_updated,
     "stopping": _stopping,
     "open": _unanswered,
     "open, no replay": _open_without_replay,

@@ -22,7 +22,7 @@ PENDING_LOADS_LIMIT = 10_000
 """The most pending loads. Beyond that, the oldest is forgotten if it holds no lines back."""
 
 
-class OpenLoads:
+class CurrentLoads:
     """All loads that are not over. ``in`` asks for a pending load by its request id; False if there are no loads."""
 
     def __init__(self) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.relay import output
-from acp_proxy.relay.output import POSTED_LIMIT, WIDE_PIPE_BYTES, Output, Stderr
+from acp_proxy.relay import pipes
+from acp_proxy.relay.pipes import POSTED_LIMIT, WIDE_PIPE_BYTES, Output, Stderr
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS, SMALL, count_held_bytes, needs_wide_pipes, set_capacity
 from tests.posix import pty
 from tests.waiting import SECONDS
@@ -254,7 +254,7 @@ def test_writes_after_the_close_go_nowhere(pipe: Pipe) -> None:
 
 
 def test_text_on_stderr_arrives_whole_if_somebody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_UNREAD_SECONDS", SECONDS)
+    monkeypatch.setattr(pipes, "_UNREAD_SECONDS", SECONDS)
     reading, writing = os.pipe()
     said = b"one\n" + b"x" * MORE_THAN_A_PIPE_HOLDS + b"\n"
     writer = threading.Thread(target=Stderr(writing).write, args=(said,))
@@ -269,7 +269,7 @@ def test_text_on_stderr_arrives_whole_if_somebody_reads(monkeypatch: pytest.Monk
 
 
 def test_an_unread_stderr_is_waited_for_once_and_then_dropped_until_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_UNREAD_SECONDS", 0.01)
+    monkeypatch.setattr(pipes, "_UNREAD_SECONDS", 0.01)
     vain_waits: list[float] = []
     wait = select.select
 
@@ -307,15 +307,15 @@ def test_a_gone_stderr_is_not_an_error() -> None:
 
 def test_a_read_returns_the_available_data_and_nothing_at_the_end(pipe: Pipe) -> None:
     pipe.output.write(b"one\n")
-    assert output.read(pipe.reading, 65536) == b"one\n"
+    assert pipes.read(pipe.reading, 65536) == b"one\n"
     pipe.output.close()
-    assert output.read(pipe.reading, 65536) == b""
+    assert pipes.read(pipe.reading, 65536) == b""
 
 
 def test_a_read_waits_even_if_the_other_side_made_the_pipe_non_blocking(pipe: Pipe) -> None:
     os.set_blocking(pipe.reading, False)
     read: list[bytes] = []
-    reader = threading.Thread(target=lambda: read.append(output.read(pipe.reading, 65536)))
+    reader = threading.Thread(target=lambda: read.append(pipes.read(pipe.reading, 65536)))
     reader.start()
     reader.join(0.05)
     assert reader.is_alive()
@@ -328,7 +328,7 @@ def test_a_read_waits_even_if_the_other_side_made_the_pipe_non_blocking(pipe: Pi
 def test_a_disconnected_terminal_reads_as_the_end() -> None:
     ours, theirs = pty.openpty()
     os.close(theirs)
-    assert output.read(ours, 65536) == b""
+    assert pipes.read(ours, 65536) == b""
     os.close(ours)
 
 

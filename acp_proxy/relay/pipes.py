@@ -1,4 +1,5 @@
-"""Writes to one peer: whole lines, one writer at a time, at the peer's pace. Also writes to stderr, without blocking.
+"""Reads from a pipe, and writes to one peer: whole lines, one writer at a time, at the peer's pace. Also writes to
+stderr, without blocking.
 
 A write blocks while the peer does not read. Nothing is buffered, except lines that the thread at hand may not wait for
 (``post``). Once the peer is gone, writes do nothing.
