@@ -166,18 +166,25 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
 def _compare_and_mask(context: SyncContext, tree: Tree, local_session: LocalSession) -> LocalSession:
     """Compare a file with its segments, and bring each other's masks into both: it may have been redacted, or be an
     older one from a backup. Returns the session as it is kept now."""
+    compared_session, spans = local_session, list[tuple[int, bytes]]()
     offset, tip = 0, tree.uid
     for segment in tree.find_path(local_session.tip) or ():
         file_data = context.sessions.read(local_session.agent_folder, local_session.name, offset, segment.length)
         if len(file_data) < segment.length:
-            return context.state.put_local_session(replace(local_session, tip=tip))
+            compared_session = replace(local_session, tip=tip)
+            break
         # Nothing is left to compare with a blank one: its words are gone, and its delete may still be on its way.
         if not segment.is_blank and hash_data(file_data) != segment.digest:
-            trouble = _exchange_masks(context, tree, local_session, segment, offset, file_data)
+            segment_spans, trouble = _exchange_masks(context, tree, local_session, segment, offset, file_data)
+            spans += [(offset + span_offset, new) for span_offset, new in segment_spans]
             if trouble:
-                return context.state.put_local_session(replace(local_session, trouble=trouble, has_news=False))
+                compared_session = replace(local_session, trouble=trouble, has_news=False)
+                break
         offset, tip = offset + segment.length, segment.id
-    return local_session
+    if spans:
+        context.state.commit()  # the file's own masks, which these may overwrite in part
+        context.sessions.mask(local_session.agent_folder, local_session.name, spans)
+    return compared_session if compared_session is local_session else context.state.put_local_session(compared_session)
 
 
 def _exchange_masks(
@@ -187,31 +194,28 @@ def _exchange_masks(
     segment: Segment,
     segment_offset: int,
     file_data: bytes,
-) -> str:
-    """Apply the masks that the file lacks, and publish those that are new in it. ``file_data``: what it has of the
-    segment. Returns the trouble if anything else differs: "damaged" if a line is no entry, else "changed"."""
+) -> tuple[list[tuple[int, bytes]], str]:
+    """Publish the masks that are new in the file. ``file_data``: what it has of the segment. Returns the masks to write
+    into the file, with their offsets in the segment, and the trouble if anything else differs: "damaged" if a line is
+    no entry, else "changed"."""
     segment_data, skip = context.read_data(segment), segment.known_skip
     if hash_data(segment_data) != segment.digest:
         context.state.put_segment(tree.uid, replace(segment, digest=hash_data(segment_data)))
     file_data = _restore_repaired(context, local_session, segment_offset, file_data, segment_data)
     spans = records.list_spans(context.state.read_masks(segment.id), skip, len(file_data))
     masked_data = records.overwrite(file_data, spans)
-    if masked_data != file_data:
-        context.sessions.mask(
-            local_session.agent_folder,
-            local_session.name,
-            [(segment_offset + offset, new) for offset, new in spans],
-        )
+    if masked_data == file_data:
+        spans = []
     if masked_data == segment_data:
-        return ""
+        return spans, ""
     lines = masked_data.split(b"\n")[:-1]
     if any(file_format.decode_entry(line) is None and line.strip() for line in lines):
-        return "damaged"
+        return spans, "damaged"
     # Not those in ``masked_data``: of two that overlap, only one is whole there.
     file_masks = records.find_masks(file_data)
     all_masks = [*records.find_masks(segment_data), *file_masks]
     if records.overwrite(segment_data, all_masks) != records.overwrite(masked_data, all_masks):
-        return "changed"
+        return spans, "changed"
     new_masks = [(skip + offset, new) for offset, new in file_masks if not segment_data.startswith(new, offset)]
     if new_masks:  # else the record was masked on another machine, which has not said so yet
         mask = Mask(tree.uid, segment.id, tuple(new_masks))
@@ -220,7 +224,7 @@ def _exchange_masks(
         context.state.mark_for_rewrite(tree.uid, segment.id)
         context.state.put_segment(tree.uid, replace(segment, digest=hash_data(context.read_data(segment))))
         context.state.mark_changed(tree.uid)
-    return ""
+    return spans, ""
 
 
 def _restore_repaired(

@@ -96,8 +96,8 @@ class SyncSessions(Protocol):
         """Overwrite parts of a session's entries. ``spans``: offsets, and what is there from then on."""
 
     def mask(self, agent_folder: str, name: str, spans: list[tuple[int, bytes]]) -> None:
-        """Overwrite parts of a session's entries with masks, and mask the same words in its copies and backups. A
-        mask without words is that of a secret so short that it may mean something else there."""
+        """Mask the words that are in these places of a session's entries in its copies and backups, and then overwrite
+        the places. A mask without words is that of a secret so short that it may mean something else there."""
 
     def delete(self, agent_folder: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now. One whose header has no uid is known by

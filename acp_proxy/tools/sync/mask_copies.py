@@ -15,14 +15,15 @@ from acp_proxy.transcript import file_names
 
 
 def mask_copies(layout: Layout, agent_folder: str, name: str, secrets: Iterable[bytes]) -> None:
-    """Mask these parts of strings of a session in all that has its words, the session last. Raises OSError."""
+    """Mask these parts of strings of a session in all that has its words, but not in the session. Raises OSError."""
     masking = Masking([re.escape(DecodedText(secret).text) for secret in secrets], rules=())
     is_soft_deleted = file_names.is_soft_deleted_name(name)
     session = agent_folder, file_names.name_before_delete(name) if is_soft_deleted else name
     relatives = find_relatives(layout, [session])
     store = CommandStore(layout.root)
-    paths = store.find_redactable([], [session, *relatives])
-    for path in sorted(paths, key=lambda path: path == layout.path_by_name(agent_folder, name)):
+    for path in store.find_redactable([], [session, *relatives]):
+        if path == layout.path_by_name(agent_folder, name):
+            continue
         with suppress(FileNotFoundError, NewerFormat):
             redact_stored(store, path, masking, dry_run=False)
     with suppress(Unreadable):

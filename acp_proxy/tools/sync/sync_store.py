@@ -174,8 +174,8 @@ class SyncStore(StoreBase):
         shutil.rmtree(self.layout.waiting_turns, ignore_errors=True)
 
     def mask(self, agent_folder: str, name: str, spans: list[tuple[int, bytes]]) -> None:
-        """Overwrite parts of a session's entries with masks, and mask the same words in its copies and backups. A
-        mask without words is that of a secret so short that it may mean something else there."""
+        """Mask the words that are in these places of a session's entries in its copies and backups, and then overwrite
+        the places. A mask without words is that of a secret so short that it may mean something else there."""
         starts = MASK_START[:-1].encode()
         hidden = {self.read(agent_folder, name, offset, len(new)) for offset, new in spans if new.startswith(starts)}
         # What is masked already tells nothing, and spaces are what repair has left.

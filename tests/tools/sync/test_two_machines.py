@@ -18,6 +18,7 @@ from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync import cache, push, segment_cut
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.object_store import SealedLogs
+from acp_proxy.tools.sync.sync_store import SyncStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_format import NoteType
@@ -378,6 +379,63 @@ def test_two_redactions_that_overlap_leave_nothing_of_what_either_hides(homes: t
     for home in homes:
         assert not re.search("alice|work|bob", str(home.prompts()))
     assert homes[0].prompts() == homes[1].prompts()
+
+
+def test_a_secret_that_contains_another_one_is_masked_as_on_the_machine_that_redacted_it(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from acp_proxy.redaction.masking import Masking
+
+    one, two = homes
+    secret = "ghp_" + "a1B2" * 9
+    path = store_session(one.store, "a", (f"export GITHUB_TOKEN=prod-{secret}", []), (f"Use prod-{secret}", []))
+    for home in homes:
+        home.sync()
+    assert redact_stored(one.store, path, Masking(), dry_run=False)
+    one.sync()
+    with monkeypatch.context() as patched:
+        patched.setattr(SyncStore, "overwrite", _raise_no_space)
+        with pytest.raises(OSError, match="no space"):
+            two.sync()
+    for home in (two, one, two):
+        home.sync()
+    assert "Use prod-[redacted]" in str(one.prompts())
+    assert one.prompts() == two.prompts()
+    assert two.joined.read_status().troubled == []
+
+
+def test_a_round_that_ends_between_two_masks_that_overlap_is_completed(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from acp_proxy.redaction.masking import Masking
+
+    one, two = homes
+    store_session(one.store, "a", ("Tell alice@workplace bobby-brown", []))
+    for home in homes:
+        home.sync()
+    for home, pattern in ((one, r"workplace bobby-brown"), (two, r"alice@workplace")):
+        [row] = home.store.list_newest()
+        assert redact_stored(home.store, home.store.find_path(row), Masking([pattern]), dry_run=False)
+    one.sync()
+    overwrite = SyncStore.overwrite
+
+    def overwrite_and_raise(store: SyncStore, agent_folder: str, name: str, spans: list[tuple[int, bytes]]) -> None:
+        overwrite(store, agent_folder, name, spans)
+        _raise_no_space()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SyncStore, "overwrite", overwrite_and_raise)
+        with pytest.raises(OSError, match="no space"):
+            two.sync()
+    for home in (two, one, two):
+        home.sync()
+    assert [home.joined.read_status().troubled for home in homes] == [[], []]
+    assert one.prompts() == two.prompts()
+    assert not re.search("alice|work|bobby", str(one.prompts()))
+
+
+def _raise_no_space(*_args: object) -> None:
+    raise OSError("no space")
 
 
 @pytest.fixture
