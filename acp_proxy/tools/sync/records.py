@@ -276,14 +276,12 @@ def _get_number(head: dict[str, object], key: str) -> int:
 
 
 def _decode_spans(value: object) -> tuple[tuple[int, bytes], ...]:
-    spans = []
+    spans = list[tuple[int, bytes]]()
     for span in value if isinstance(value, list) else []:
         match span:
             case [int(offset), str(new)] if offset >= 0:
-                mask = new.encode("latin-1", "replace")
-                if not MASK.fullmatch(mask):  # nobody may change words in another way
-                    raise InvalidRecord
-                spans.append((offset, mask))
+                # Nobody may change words in another way. Older records also have what lay between two masks.
+                spans += [(offset + start, mask) for start, mask in find_masks(new.encode("latin-1", "replace"))]
             case _:
                 raise InvalidRecord
     return tuple(spans)

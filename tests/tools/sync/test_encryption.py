@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.errors import AcpProxyError
+from acp_proxy.protocol import jsonrpc
 from acp_proxy.tools.sync import encryption, records
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.interfaces import BadRecord
@@ -118,8 +119,6 @@ _KINDS = st.sampled_from(["segment", "title", "dead", "mask", "blank", "ended"])
     st.dictionaries(st.sampled_from([*_KEYS, "root", "beside", "segment", "spans", "log", "number"]), values), _KINDS
 )
 def test_any_json_is_a_record_or_none(value: dict[str, object], kind: str) -> None:
-    from acp_proxy.protocol import jsonrpc
-
     try:
         records.decode(jsonrpc.dump(value | {"kind": kind}) + b"\n")
     except InvalidRecord:
@@ -132,11 +131,24 @@ def test_a_mask_is_read_as_it_was_written(mask: bytes) -> None:
     assert records.decode(records.encode(record, "laptop")).record == record
 
 
-@pytest.mark.parametrize("words", [b"", b"words", b"[redacted] words", b"*\n", b"\xff"])
-def test_words_in_place_of_a_mask_make_no_record(words: bytes) -> None:
+@pytest.mark.parametrize(
+    ("words", "masks"),
+    [
+        *((words, []) for words in (b"", b"words", b"\n", b"\xff")),
+        (b"[redacted] words", [(3, b"[redacted]")]),
+        (b"[redacted]*** and ****", [(3, b"[redacted]***"), (21, b"****")]),
+    ],
+)
+def test_of_words_in_place_of_a_mask_only_the_masks_are_read(words: bytes, masks: list[tuple[int, bytes]]) -> None:
     encoded = records.encode(Mask("tree", "segment", ((0, b"***"), (3, words))), "laptop")
+    assert records.decode(encoded).record == Mask("tree", "segment", ((0, b"***"), *masks))
+
+
+@pytest.mark.parametrize("span", [[-1, "***"], ["3", "***"], [3, None], [3], "***"])
+def test_a_span_that_is_no_offset_and_text_makes_no_record(span: object) -> None:
+    head = {"machine": "laptop", "kind": "mask", "tree": "tree", "segment": "segment", "spans": [span]}
     with pytest.raises(InvalidRecord):
-        records.decode(encoded)
+        records.decode(jsonrpc.dump(head) + b"\n")
 
 
 def test_a_key_file_is_private_and_read_again(tmp_path: Path) -> None:
