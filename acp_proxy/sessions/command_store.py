@@ -303,7 +303,7 @@ class CommandStore(StoreBase):
         """Every file with content of these sessions, or of all sessions if None; also journals and backups.
 
         Each path is that of the plain file, even where only its compressed form exists. ``relatives``: more
-        transcripts, by agent and name, such as those from ``relatives.find_relatives``.
+        transcripts, by agent and name, such as those from ``Relatives.find``.
         """
         layout = self.layout
         if chosen is None:

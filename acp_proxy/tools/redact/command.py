@@ -22,7 +22,7 @@ from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
 from acp_proxy.redaction.masks import MASK_START
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.sessions.relatives import TranscriptKey, find_relatives
+from acp_proxy.sessions.relatives import Relatives, TranscriptKey
 from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript.file_names import SUFFIX, compressed_path
@@ -83,7 +83,7 @@ def redact(
         originals = _check_directory(backup, opened_store.root) if backup and not dry_run else None
         relatives = set[TranscriptKey]()
         if chosen_rows is not None:
-            relatives = find_relatives(opened_store.layout, {(row.agent_folder, row.name) for row in chosen_rows})
+            relatives = Relatives(opened_store.layout).find({(row.agent_folder, row.name) for row in chosen_rows})
 
         def find_paths() -> list[Path]:
             return opened_store.find_redactable(chosen_rows, relatives)

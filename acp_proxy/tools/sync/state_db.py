@@ -323,8 +323,9 @@ class SyncState:
 
     def put_mask(self, mask: Mask) -> None:
         """Keep a mask; does nothing if it is known."""
+        id = mask.id  # hashed from all spans
         for part, (offset, new) in enumerate(mask.spans):
-            values = mask.id, part, mask.tree, mask.segment, offset, new
+            values = id, part, mask.tree, mask.segment, offset, new
             self.database.execute("INSERT OR IGNORE INTO masks VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def read_masks(self, segment: str) -> list[Mask]:

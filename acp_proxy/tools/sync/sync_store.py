@@ -9,8 +9,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.redaction.masks import MASK_START
@@ -27,6 +28,9 @@ from acp_proxy.transcript.file_format import Header, RemotePart
 from acp_proxy.transcript.file_names import make_uid
 from acp_proxy.transcript.reader import TranscriptReader
 from acp_proxy.transcript.summary import Summary
+
+if TYPE_CHECKING:
+    from acp_proxy.tools.sync.copy_masker import CopyMasker
 
 __all__ = [
     "KnownHeader",
@@ -74,7 +78,13 @@ class KnownHeader(NamedTuple):
 
 
 class SyncStore(StoreBase):
-    """A store whose sessions other machines have, too. Raises OSError."""
+    """A store whose sessions other machines have, too; opened for one round. Raises OSError."""
+
+    @cached_property
+    def _copy_masker(self) -> "CopyMasker":
+        from acp_proxy.tools.sync.copy_masker import CopyMasker  # loads much
+
+        return CopyMasker(self.layout)
 
     def list_files(self) -> Iterator[SeenFile]:
         """All sessions, soft-deleted ones included."""
@@ -181,9 +191,7 @@ class SyncStore(StoreBase):
         # What is masked already tells nothing, and spaces are what repair has left.
         secrets = {words for words in hidden if words.strip() and not words.startswith(starts)}
         if secrets:
-            from acp_proxy.tools.sync.mask_copies import mask_copies  # loads much
-
-            mask_copies(self.layout, agent_folder, name, secrets)
+            self._copy_masker.mask(agent_folder, name, secrets)
         self.overwrite(agent_folder, name, spans)
 
     def overwrite(self, agent_folder: str, name: str, spans: list[tuple[int, bytes]]) -> None:

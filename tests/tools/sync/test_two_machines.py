@@ -2,13 +2,17 @@
 
 import re
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.sessions import relatives
 from acp_proxy.store import delete
+from acp_proxy.store.layout import Layout
 from acp_proxy.store.remote_turns import append_remote_turns
 from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
@@ -16,16 +20,17 @@ from acp_proxy.tools.maintenance.repair import repair_transcript
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync import cache, push, segment_cut
+from acp_proxy.tools.sync.copy_masker import CopyMasker
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.tools.sync.sync_store import SyncStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import TranscriptAppender
-from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import TranscriptReader
 from tests.store import transcript_lines
-from tests.stored import chunk, find_files_with, store_session
+from tests.stored import WholeStore, chunk, find_files_with, store_session
 from tests.tools.sync.homes import AGENT, Home
 
 
@@ -319,8 +324,6 @@ def test_a_session_may_be_longer_than_the_longest_part(
 
 
 def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple[Home, Home]) -> None:
-    from acp_proxy.redaction.masking import Masking
-
     one, two = homes
     secret = "ghp_" + "a1B2" * 9
     path = store_session(one.store, "a", (f"Use {secret}", []))
@@ -338,8 +341,6 @@ def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple
 def test_a_redaction_reaches_the_copies_and_backups_of_another_machine(
     homes: tuple[Home, Home], tmp_path: Path, is_published: bool
 ) -> None:
-    from acp_proxy.redaction.masking import Masking
-
     one, two = homes
     secret = "ghp_" + "a1B2" * 9
     path = store_session(one.store, "a", (f"Use {secret}", [chunk("Hi")]))
@@ -365,8 +366,6 @@ def test_a_redaction_reaches_the_copies_and_backups_of_another_machine(
 
 
 def test_two_redactions_that_overlap_leave_nothing_of_what_either_hides(homes: tuple[Home, Home]) -> None:
-    from acp_proxy.redaction.masking import Masking
-
     store_session(homes[0].store, "a", ("Tell alice@work bob", []))
     for home in homes:
         home.sync()
@@ -384,8 +383,6 @@ def test_two_redactions_that_overlap_leave_nothing_of_what_either_hides(homes: t
 def test_a_secret_that_contains_another_one_is_masked_as_on_the_machine_that_redacted_it(
     homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from acp_proxy.redaction.masking import Masking
-
     one, two = homes
     secret = "ghp_" + "a1B2" * 9
     path = store_session(one.store, "a", (f"export GITHUB_TOKEN=prod-{secret}", []), (f"Use prod-{secret}", []))
@@ -404,11 +401,51 @@ def test_a_secret_that_contains_another_one_is_masked_as_on_the_machine_that_red
     assert two.joined.read_status().troubled == []
 
 
+def test_a_round_reads_once_which_sessions_are_copies_whatever_was_masked(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = homes
+    secrets = ["ghp_" + letters * 9 for letters in ("a1B2", "c3D4", "e5F6")]
+    paths = [store_session(one.store, session, (f"Use {secrets[0]} {session}", [])) for session in ("a", "b")]
+    one.sync()
+    for secret in secrets[1:]:
+        for row in one.store.list_newest():
+            one.say(row.title or "", f"Use {secret} {row.session_id}")
+        one.sync()
+    two.sync()
+    for row in two.store.list_newest():
+        two.store.copy_for_agent(row, file_name("other"), {"name": "other", "version": "1"})
+    prompts = [f'"text":"Use {secret}' for secret in secrets[1:]]
+    assert [len(find_files_with(two.store, prompt)) for prompt in prompts] == [4, 4]
+    for path in paths:
+        assert redact_stored(one.store, path, Masking(), dry_run=False)
+    one.sync()
+    read_headers, layouts = relatives._read_headers, list[Layout]()
+
+    def read_and_count(layout: Layout) -> Iterator[tuple[relatives.TranscriptKey, Header]]:
+        layouts.append(layout)
+        return read_headers(layout)
+
+    monkeypatch.setattr(relatives, "_read_headers", read_and_count)
+    two.sync()
+    assert len(layouts) == 1
+    assert [find_files_with(two.store, prompt) for prompt in prompts] == [[], []]
+
+
+def test_of_two_secrets_the_longer_one_is_masked_whole_in_copies(tmp_path: Path) -> None:
+    store = WholeStore(tmp_path)
+    store_session(store, "a", ("Use secret-word-1 and secret-word-1-and-more", []))
+    [row] = store.list_newest()
+    copy_id = store.copy_for_agent(row, file_name("other"), {"name": "other", "version": "1"})
+    copy_path = store.layout.transcript_path(file_name("other"), file_name(copy_id))
+    CopyMasker(store.layout).mask(row.agent_folder, row.name, [b"secret-word-1", b"secret-word-1-and-more"])
+    assert b"Use [redacted]*** and [redacted]************" in copy_path.read_bytes()
+    assert b"secret-word-1-and-more" in store.find_path(row).read_bytes()
+
+
 def test_a_round_that_ends_between_two_masks_that_overlap_is_completed(
     homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from acp_proxy.redaction.masking import Masking
-
     one, two = homes
     store_session(one.store, "a", ("Tell alice@workplace bobby-brown", []))
     for home in homes:
