@@ -62,7 +62,7 @@ class Comparison:
         self.continues_last_words = False
         """The transcript lacks the end of its last words."""
         self._calls_with_output: set[int] = set()
-        """The indexes in ``text.calls`` of those of which the agent sent something that the call gave."""
+        """The indexes in ``text.calls`` of those of which the agent sent something that the call gave, or may have."""
         self.has_repetition = False
         """The agent sent something twice."""
         self.context = ContextMessages(text)
@@ -616,7 +616,7 @@ class Comparison:
             return None
         known_call = self.text.calls[call_index]
         has_new_end = known_call.status in NOT_FINAL_STATUSES and status not in NOT_FINAL_STATUSES
-        if has_output(update):
+        if has_output(update) or known_call.id != id:  # one that is known by its title alone may be another call
             self._calls_with_output.add(call_index)
         self.place.move_to_call(call_index, with_new_end=has_new_end)
         self._begin_tail()

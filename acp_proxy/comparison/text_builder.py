@@ -363,7 +363,8 @@ class TextBuilder:
             call = text.calls[known_indexes[-1]]
             call.title = title or call.title
             call.status = status or call.status
-            call.has_output = call.has_output or has_output(update)
+            is_cleared = acp.member(update, "content") == []
+            call.has_output = has_output(update) or (call.has_output and not is_cleared)
             return
         text.calls_by_id.setdefault(id, []).append(len(text.calls))
         text.calls.append(
@@ -380,10 +381,10 @@ class TextBuilder:
 
 
 def has_output(update: object) -> bool:
-    """Whether an update of a call has something of what the call gave."""
+    """Whether an update of a call has something of what the call gave. Empty texts and values are nothing."""
     return (
-        bool(acp.member(update, "content"))
-        or acp.member(update, "rawOutput") is not None
+        any(acp.member(acp.member(item, "content"), "text") != "" for item in acp.items(update, "content"))
+        or acp.member(update, "rawOutput") not in (None, "", {}, [])
         or agent_terminals.has_any(acp.member(update, "_meta"))
     )
 

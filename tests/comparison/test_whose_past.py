@@ -117,6 +117,7 @@ LOOK: Update = call("1", "look")
         ([LOOK | {"content": []}], IS_WORSE),
         ([LOOK | GIVEN], HAS_ALL),
         ([call("9", "look") | GIVEN], HAS_ALL),  # with an id of its own
+        ([call("9", "look")], HAS_ALL),  # which may be another call of that title
         ([LOOK, call("1", kind="tool_call_update") | {"rawOutput": "b"}], HAS_ALL),
     ],
 )
@@ -125,9 +126,24 @@ def test_a_replay_without_anything_that_a_call_gave_is_worse(replayed: list[Upda
     assert choose_past(compare_replay(past, "> mend it", *replayed, "It is mended.")).rule is rule
 
 
-def test_a_call_that_gave_nothing_lacks_nothing_in_a_replay() -> None:
-    said: list[str | Update] = ["> mend it", LOOK, "It is mended."]
-    assert choose_past(compare_replay(transcript(*said), *said)).rule is HAS_ALL
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {},
+        {"rawOutput": ""},
+        {"rawOutput": {}},
+        {"content": [{"type": "content", "content": {"type": "text", "text": ""}}]},
+    ],
+)
+def test_a_call_that_gave_nothing_lacks_nothing_in_a_replay(nothing: Update) -> None:
+    past = transcript("> mend it", LOOK | nothing, "It is mended.")
+    assert choose_past(compare_replay(past, "> mend it", LOOK, "It is mended.")).rule is HAS_ALL
+
+
+def test_a_call_whose_content_was_cleared_lacks_nothing_in_a_replay() -> None:
+    cleared = call("1", kind="tool_call_update") | {"content": []}
+    past = transcript("> mend it", LOOK | GIVEN, cleared, "It is mended.")
+    assert choose_past(compare_replay(past, "> mend it", LOOK, "It is mended.")).rule is HAS_ALL
 
 
 REPLAYS: dict[str, tuple[Sequence[str | Update], PastRule]] = {
