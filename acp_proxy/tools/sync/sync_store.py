@@ -190,9 +190,11 @@ class SyncStore(StoreBase):
         hidden = {self.read(agent_folder, name, offset, len(new)) for offset, new in spans if new.startswith(starts)}
         # What is masked already tells nothing, and spaces are what repair has left.
         secrets = {words for words in hidden if words.strip() and not words.startswith(starts)}
-        if secrets:
-            self._copy_masker.mask(agent_folder, name, secrets)
-        self.overwrite(agent_folder, name, spans)
+        try:
+            if secrets:
+                self._copy_masker.mask(agent_folder, name, secrets)
+        finally:  # also if a copy cannot be masked, which is reported
+            self.overwrite(agent_folder, name, spans)
 
     def overwrite(self, agent_folder: str, name: str, spans: list[tuple[int, bytes]]) -> None:
         """Overwrite parts of a session's entries. ``spans``: offsets, and what is there from then on."""

@@ -365,6 +365,24 @@ def test_a_redaction_reaches_the_copies_and_backups_of_another_machine(
     assert b"Hi" in backup.read_bytes()
 
 
+def test_a_backup_that_cannot_be_masked_keeps_a_redaction_from_no_other_file(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    secret = "ghp_" + "a1B2" * 9
+    path = store_session(one.store, "a", (f"Use {secret}", [chunk("Hi")]))
+    for home in homes:
+        home.sync()
+    [row] = two.store.list_newest()
+    two.store.copy_for_agent(row, file_name("other"), {"name": "other", "version": "1"})
+    (two.store.layout.backups / row.agent_folder / f"{row.name}.1.jsonl").mkdir(parents=True)
+    redact_stored(one.store, path, Masking(), dry_run=False)
+    one.sync()
+    with pytest.raises(OSError):
+        two.sync()
+    assert not {name for name in find_files_with(two.store, secret) if name.endswith(".jsonl")}
+    two.sync()  # there is nothing left to mask
+    assert two.joined.read_status().troubled == []
+
+
 def test_two_redactions_that_overlap_leave_nothing_of_what_either_hides(homes: tuple[Home, Home]) -> None:
     store_session(homes[0].store, "a", ("Tell alice@work bob", []))
     for home in homes:
