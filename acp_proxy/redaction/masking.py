@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import json_splice, jsonrpc
 from acp_proxy.redaction import secret_rules
-from acp_proxy.redaction.masks import make_mask
+from acp_proxy.redaction.masks import MASK_IN_TEXT, make_mask
 from acp_proxy.redaction.secret_rules import BEFORE_LENGTH, LONG_RUN_PATTERN, RULES, SecretRule
 from acp_proxy.transcript import file_format
 
@@ -162,9 +162,14 @@ def find_in_text(text: str, candidates: Iterable[SecretRule], key: str = "") -> 
     lower = text_with_key.lower()
     shift = len(text_with_key) - len(text)
     spans = []
+    masks = [match.span() for match in MASK_IN_TEXT.finditer(text)]
     for rule in candidates:
-        if rule.is_users_pattern:
-            spans += [Span(*match.span(), rule) for match in rule.pattern.finditer(text) if match[0]]
+        if rule.is_users_pattern:  # which may match words of a mask: that stays whole, else sync does not know it
+            spans += [
+                Span(*match.span(), rule)
+                for match in rule.pattern.finditer(text)
+                if match[0] and not any(start <= match.start() and match.end() <= end for start, end in masks)
+            ]
         elif any(literal in (lower if rule.ignores_case else text_with_key) for literal in rule.literals):
             for match in rule.pattern.finditer(text_with_key):
                 start, end = match.span(rule.group)

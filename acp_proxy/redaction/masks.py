@@ -5,8 +5,10 @@ import re
 MASK_START = "[redacted]"
 CUT_OFF = "[redacted private key]"
 """The mask of a private key without its end: the next chunk still belongs to the key."""
-_STARTS = b"|".join(re.escape(start.encode()) for start in (MASK_START, CUT_OFF))
-MASK = re.compile(rb"(?:%s)\**+|\*++" % _STARTS)
+_STARTS = "|".join(map(re.escape, (MASK_START, CUT_OFF)))
+MASK_IN_TEXT = re.compile(rf"(?:{_STARTS})\**+")
+"""A mask that has words: stars alone may be Markdown's."""
+MASK = re.compile(rb"(?:%s)\**+|\*++" % _STARTS.encode())
 """A mask in bytes. Of a secret that is spread over chunks, only the first part has words; a short one has none."""
 
 

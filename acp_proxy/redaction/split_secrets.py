@@ -18,7 +18,7 @@ from itertools import accumulate
 
 from acp_proxy.protocol import acp, json_splice, update_kinds
 from acp_proxy.redaction.masking import DecodedText, MaskedSpan, Masking, Span, apply_changes, merge_spans
-from acp_proxy.redaction.masks import CUT_OFF, MASK_START, make_mask
+from acp_proxy.redaction.masks import MASK_IN_TEXT, make_mask
 from acp_proxy.redaction.secret_rules import LONGEST_SECRET, SecretRule
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -28,7 +28,6 @@ WINDOW = 4 * OVERLAP
 _MESSAGE_LIMIT = 16
 _TEXT_PATH = ("message", "params", "update", "content", "text")
 
-_MASKED = re.compile(rf"(?:{re.escape(MASK_START)}|{re.escape(CUT_OFF)})\**+")
 _CONTINUATION = re.compile(r"(?:[A-Za-z0-9_+/=~-]|\.(?=[A-Za-z0-9_-]))++")
 _CONTINUATION_RULE = SecretRule("rest of one that was masked before", (), _CONTINUATION, mask_start="")
 
@@ -78,7 +77,7 @@ class _ChunkedMessage:
     def _find_secrets(self, joined_text: str, joints: frozenset[int]) -> list[Span]:
         """The matches of the rules, and the text that continues them or a mask across chunks."""
         spans = self._masking.find(joined_text)
-        spans += [Span(match.end(), match.end(), _CONTINUATION_RULE) for match in _MASKED.finditer(joined_text)]
+        spans += [Span(match.end(), match.end(), _CONTINUATION_RULE) for match in MASK_IN_TEXT.finditer(joined_text)]
         secrets = []
         for span in spans:
             continuation = _CONTINUATION.match(joined_text, span.end) if span.end in joints else None

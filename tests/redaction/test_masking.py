@@ -179,6 +179,12 @@ def test_a_truncated_line_and_what_is_attached_to_it_are_masked() -> None:
     ) + whole.replace(b"\\n" + TOKEN.encode(), b"\\n" + MASK.encode())
 
 
+def test_a_pattern_that_matches_the_words_of_a_mask_leaves_it_whole() -> None:
+    line = b'{"text":"[redacted]***** and [redacted private key], an act"}'
+    masked = Masking(["act", "private"]).mask_lines(line)
+    assert masked == b'{"text":"[redacted]***** and [redacted private key], an ***"}'
+
+
 def test_several_secrets_are_masked_and_masking_again_changes_nothing() -> None:
     text = f"{TOKEN} and {TOKEN}, https://me:{'x' * 9}@host"
     lines = entry_line(json.dumps({"text": text}).encode()) * 2 + entry_line(b'{"text":"no"}')
