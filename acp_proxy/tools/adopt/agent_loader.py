@@ -123,11 +123,15 @@ class AgentLoader:
             if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
                 raise CannotAdopt(_LOGIN)
             raise NotLoaded(f"the agent refuses to load it: {format_error(answer.error)}")
-        self._probe.listen(
-            _QUIET_SECONDS if collector.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, collector.take
-        )
+        quiet_seconds = _QUIET_SECONDS if collector.has_begun else _SILENT_SECONDS
         is_broken = False
-        if CLOSE in self.offer.served_by_agent:
+        try:
+            self._probe.listen(quiet_seconds, _LISTENING_SECONDS, collector.take)
+        except NoAnswer as end:
+            if end.status != 0:
+                raise
+            is_broken = True  # it ends when it has served a load, as it should
+        if CLOSE in self.offer.served_by_agent and not is_broken:
             try:
                 self._probe.ask(acp.CLOSE, {"sessionId": offered.session_id}, _CLOSE_SECONDS, collector.take)
             except NoAnswer:

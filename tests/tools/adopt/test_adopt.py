@@ -60,6 +60,18 @@ def test_a_session_in_whose_replay_the_agent_ends_is_not_kept_and_tried_again(
         assert (outcome.result, outcome.reason) == expected
 
 
+def test_an_agent_that_ends_well_after_each_load_is_started_again_for_the_next_one(
+    store: WholeStore, agent: ListingAgent, tmp_path: Path
+) -> None:
+    agent.plan(
+        [listed("s1", tmp_path), listed("s2", tmp_path)],
+        loads={session: {**HELLO, "dies_after": 0} for session in ("s1", "s2")},
+    )
+    with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
+        outcomes = [*adoption.load(adoption.choose())]
+    assert [outcome.result for outcome in outcomes] == [Result.ADOPTED, Result.ADOPTED]
+
+
 def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
