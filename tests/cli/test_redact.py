@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from acp_proxy.errors import Unreadable
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact import redact_files
 from acp_proxy.tools.search.query import make_query
@@ -224,6 +226,20 @@ def test_a_session_that_is_soft_deleted_and_restored_in_the_meantime_is_masked_t
     run(store)
     assert has_begun
     assert TOKEN.encode() not in read_transcripts(store)
+
+
+def test_what_was_masked_is_told_also_if_the_index_cannot_be_written(
+    store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise Unreadable("ENOSPC")
+
+    monkeypatch.setattr(CommandStore, "reindex", fail)
+    result = run(store, "--backup", str(tmp_path / "originals"))
+    assert "3 masked, in 2 of 2 files." in result.stdout
+    assert f"The originals are in {tmp_path / 'originals'}." in result.stdout
+    assert "not redacted: titles in the index (ENOSPC). Fix this problem, then run the command again." in result.stderr
+    assert result.exit_code == 1
 
 
 def test_a_pattern_that_matches_spaces_leaves_erased_titles_alone(store: WholeStore, tmp_path: Path) -> None:

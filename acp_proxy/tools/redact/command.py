@@ -102,7 +102,10 @@ def redact(
                 counts = redaction.mask(list(counts), originals)
         if not dry_run:
             # Even if nothing was found: an earlier run may have been interrupted here.
-            opened_store.reindex(chosen_rows, relatives)
+            try:
+                opened_store.reindex(chosen_rows, relatives)
+            except Unreadable as problem:  # what was masked must be told all the same
+                redaction.failures.append(f"titles in the index ({problem.name})")
         total = _format_total(counts, redaction.searched_count, is_done=not dry_run)
         if as_json:
             files = redaction.encode_files(counts)
