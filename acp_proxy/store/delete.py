@@ -47,7 +47,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from acp_proxy.errors import NewerFormat
+from acp_proxy.errors import DISK_FULL, NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import journal
 from acp_proxy.store.journal import Event, Journal
@@ -62,7 +62,6 @@ from acp_proxy.transcript.file_names import (
 )
 from acp_proxy.transcript.reader import TranscriptReader
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DAY_SECONDS = 24 * 60 * 60.0
 
 
@@ -108,7 +107,7 @@ def _append_deleted(layout: Layout, agent_folder: str, event: Event, stamp: str,
         # Only on a full disk the file goes first: a user who deletes to make room must not fail for lack of it. A crash
         # in between loses the event, but not the file that the user wanted to be rid of.
         with ExitStack() as stack:
-            is_full = problem.errno in _DISK_FULL
+            is_full = errno_name(problem) in DISK_FULL
             if not is_full or not (is_unused or stack.enter_context(lock_if_unused(path))):
                 raise
             with suppress(FileNotFoundError):  # it is compressed
@@ -372,7 +371,7 @@ def _ignore_full_disk() -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        if problem.errno not in _DISK_FULL:
+        if errno_name(problem) not in DISK_FULL:
             raise
 
 

@@ -28,7 +28,7 @@ def test_state_is_neither_replayed_as_it_came_nor_compared(kind: UpdateKind) -> 
     assert update_kinds.is_conversation(kind.name) == (kind.role is not Role.STATE)
     if kind.role is Role.STATE:
         assert {kind.form_v1, kind.form_v2} <= {None, ReplayForm.NEVER, ReplayForm.LAST}
-        assert kind.compared_by is ComparedBy.NOT_COMPARED or kind.name == update_kinds.HISTORY_TRUNCATED
+        assert kind.compared_by is ComparedBy.NOT_COMPARED
     else:
         assert kind.compared_by is not ComparedBy.NOT_COMPARED
         assert not {kind.form_v1, kind.form_v2} & {ReplayForm.NEVER, ReplayForm.LAST}

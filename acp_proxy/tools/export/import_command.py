@@ -1,6 +1,5 @@
 """``acp-proxy import``: import exported transcripts into a store."""
 
-import errno
 import os
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import StoreOption
-from acp_proxy.errors import AcpProxyError, NotImported
+from acp_proxy.errors import DISK_FULL, AcpProxyError, NotImported, errno_name
 from acp_proxy.tools.export.import_file import import_transcript, read_creation_time
 from acp_proxy.transcript.file_names import make_selector
 from acp_proxy.views import sanitize
@@ -95,6 +94,6 @@ def _find_path(file: str) -> Path:
 def _explain(problem: OSError, root: Path) -> str:
     if os.path.isdir(problem.filename or ""):  # Windows reports it as a refusal
         return "it is a directory. Name the files in it"
-    is_full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+    is_full = errno_name(problem) in DISK_FULL
     advice = f"Free some space in {root}" if is_full else "Check the file's name and permissions"
     return f"{problem.strerror}. {advice}"

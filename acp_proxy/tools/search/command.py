@@ -28,7 +28,7 @@ from acp_proxy.cli.session_filter import (
     make_filter,
 )
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
-from acp_proxy.errors import AcpProxyError, Unreadable, UsageError
+from acp_proxy.errors import DISK_FULL, AcpProxyError, Unreadable, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart
 from acp_proxy.tools.search.search import search_store
@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # imported late: no other command needs them
 
 _MOST_TOOLS = 15
 """Tools that are listed for one that nobody has called."""
-_DISK_FULL = ("ENOSPC", "EDQUOT")
 _PART_OPTIONS = ("parts",)
 _PARTS_OF_CALLS = (TurnPart.TOOLS, TurnPart.OUTPUT)
 _CALL_OPTIONS = ("file", "tool", "command", "failed")
@@ -375,7 +374,7 @@ def _explain_full_disk(store: CommandStore) -> Iterator[None]:
     try:
         yield
     except Unreadable as problem:
-        if problem.name not in _DISK_FULL:
+        if problem.name not in DISK_FULL:
             raise
         raise AcpProxyError(
             f"the disk of {store.root} is too full for the search tables. Free some space and search again; "
