@@ -22,6 +22,8 @@ demo: $(VENV)
 
 test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
 	@.venv/bin/python -m compileall -q -j 0 acp_proxy simulation tests torture || true  # hundreds of processes start from these files
+	@find tests -name 'test_*.py' | PYTHONDONTWRITEBYTECODE= xargs -P 2 -n 180 \
+		.venv/bin/pytest -q --collect-only >/dev/null || true  # else each worker compiles all of them for itself
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --dist worksteal \
 		-n $$(.venv/bin/python -c 'import os; print((os.cpu_count() or 1) * 2)')  # some tests mostly wait
 

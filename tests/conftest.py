@@ -112,16 +112,17 @@ collect_ignore = not_on_windows.paths() if sys.platform == "win32" else []
 
 _WHOLE = "tests/end_to_end/test_"
 LONG = (
+    *(f"{_WHOLE}{name}" for name in ("real_agents", "recall", "web", "exported_page")),
     "tests/torture/",
     "tests/simulation/",
-    *(f"{_WHOLE}{name}" for name in ("real_agents", "recall", "exported_page")),
 )
-"""Where the longest tests are. They come first, so that no worker ends with one while the others have nothing to do."""
+"""Where the longest tests are. They come first, so that no worker ends with one while the others have nothing to do;
+those that wait for another program before those that compute, which other workers take over."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest tests first. On Windows, skip the single tests of the list, with its reasons."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    items.sort(key=lambda item: next((at for at, start in enumerate(LONG) if item.nodeid.startswith(start)), len(LONG)))
     if sys.platform == "win32":
         listed = not_on_windows.tests()
         for item in items:

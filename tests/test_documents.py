@@ -161,7 +161,7 @@ def test_a_page_about_the_code_names_only_what_the_code_has(name: str) -> None:
     named = re.findall(r"`((?:[A-Za-z]\w*\.)*_?[A-Za-z]\w*)`", page)
     code = {name for name in named if name.startswith("_") or re.match(r"[A-Z]\w*\.", name) or name.isidentifier()}
     assert [name for name in sorted(code) if not set(name.split(".")) <= words] == []
-    members = members_by_class(ast.parse(text) for text in sources.values())
+    members = members_by_class(parse(text) for text in sources.values())
     pairs = [name.split(".") for name in sorted(code) if name.count(".") == 1]
     assert [pair for pair in pairs if pair[0] in members and pair[1] not in members[pair[0]]] == []
     files = {name for name in re.findall(r"`((?:\w+/)+\w+\.py)`", page) if not name.startswith("tests/")}
@@ -177,6 +177,12 @@ def test_the_searches_for_what_names_a_kind_find_such_places() -> None:
         for part in re.sub(r"\(.*?\)", "", pattern).split("|"):
             files = [path for path, text in sources.items() if re.search(part, text)]
             assert len(files) > 1, part
+
+
+@cache
+def parse(text: str) -> ast.Module:
+    """A file's tree, which several tests read."""
+    return ast.parse(text)
 
 
 def walk(tree: ast.AST) -> list[ast.AST]:
@@ -201,6 +207,7 @@ def walk_statements(tree: ast.AST) -> list[ast.AST]:
     return found
 
 
+@cache
 def list_definitions(tree: ast.AST) -> set[str]:
     """The names that classes and functions get, and attributes; without a function's variables."""
     nodes = walk(tree)
@@ -214,12 +221,14 @@ def list_definitions(tree: ast.AST) -> set[str]:
     return found
 
 
+@cache
 def literals(tree: ast.AST) -> set[str]:
     """The strings that are one word or a path of words, such as a method, a member of the protocol or a mode."""
     texts = (node.value for node in walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return {word for text in texts if re.fullmatch(r"[\w./$-]+", text) for word in re.split(r"[./]", text)}
 
 
+@cache
 def list_names(tree: ast.AST) -> set[str]:
     """Every name in a file's code."""
     names = {getattr(node, field, None) for node in walk(tree) for field in ("id", "attr", "arg", "name", "module")}
@@ -254,7 +263,7 @@ def unresolved(sources: dict[str, str]) -> list[str]:
 
     A name must be in the same file's code, or be defined or written as a string anywhere; a private one in its code.
     """
-    trees = {path: ast.parse(text) for path, text in sources.items()}
+    trees = {path: parse(text) for path, text in sources.items()}
     words = {*dir(builtins), *keyword.kwlist, *FOREIGN_NAMES}
     words |= {part for path in sources for part in re.split(r"[/.]", path)}
     for tree in trees.values():
@@ -312,7 +321,7 @@ def unresolved_examples(sources: dict[str, str]) -> list[str]:
     """What docstrings call in lines of code, assignments and assertions, and the file's code has not: both names."""
     missing = []
     for path, text in sources.items():
-        tree = ast.parse(text)
+        tree = parse(text)
         called: set[str] = set()
         for node in walk_statements(tree):
             if (
@@ -355,7 +364,7 @@ def test_no_constant_of_a_module_gets_two_values() -> None:
     """The second one would count for what stands above it, too."""
     twice = []
     for path, text in package_sources().items():
-        given = [node.targets[0] for node in ast.parse(text).body if isinstance(node, ast.Assign)]
+        given = [node.targets[0] for node in parse(text).body if isinstance(node, ast.Assign)]
         names = [target.id for target in given if isinstance(target, ast.Name) and not target.id.startswith("__")]
         twice += [f"{path}: {name}" for name in sorted({name for name in names if names.count(name) > 1})]
     assert twice == []
@@ -368,7 +377,7 @@ DESCRIBED = re.compile(r"(?:^|[.;:(] )((?:``\w+``(?:, | and )?)+):(?= )")
 def undescribable(sources: dict[str, str]) -> list[str]:
     """What docstrings explain although it is not there: the file and the name. A function explains its parameters, what
     its class has, and attributes and strings in it; a class also names and strings of the module, such as a mode."""
-    trees = {path: ast.parse(text) for path, text in sources.items()}
+    trees = {path: parse(text) for path, text in sources.items()}
     members = members_by_class(trees.values())
     found: list[str] = []
 
