@@ -137,6 +137,24 @@ def test_the_answers_of_two_windows_at_once_are_not_mixed(path: Path, mode: Mode
     assert " eins zwei drei" in ready.handover_record
 
 
+@pytest.mark.parametrize("mode", ["full", "compact"])
+def test_each_answer_follows_its_prompt_if_the_agent_queues_prompts(path: Path, mode: Mode) -> None:
+    lines = [
+        *(transcript_lines.prompt_line(words, id=id) for id, words in enumerate(("one", "two", "three"), 1)),
+        transcript_lines.agent_chunk(" eins"),
+        transcript_lines.answer(id=1),
+        transcript_lines.agent_chunk(" zwei"),
+        transcript_lines.answer(id=2),
+        transcript_lines.agent_chunk(" drei"),
+        transcript_lines.answer(id=3),
+    ]
+    heard, ready = show(path, lines, mode, replace(WANTED, makes_handover_record=True))
+    words = [json.loads(line)["params"]["update"]["content"]["text"] for line in heard]
+    assert words == ["one", " eins", "two", " zwei", "three", " drei"]
+    record = ready.handover_record
+    assert [record.index(word) for word in words] == sorted(record.index(word) for word in words)
+
+
 @pytest.mark.parametrize("must_compare_first", [False, True])
 def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
     path: Path, *, must_compare_first: bool

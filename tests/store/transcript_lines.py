@@ -33,17 +33,17 @@ def header(
     return Header(session, cwd, origin, time(at), list(more), forked_from=list(forked_from), uid=UID)
 
 
-def prompt_line(*blocks: Block, at: float = 0, run: str = RUN, session: str = SESSION) -> bytes:
+def prompt_line(*blocks: Block, at: float = 0, run: str = RUN, session: str = SESSION, id: int = 1) -> bytes:
     """A prompt; a str becomes a text block."""
     told = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
     params = {"sessionId": session, "prompt": told}
-    return message({"id": 1, "method": acp.PROMPT, "params": params}, Peer.CLIENT, at=at, run=run)
+    return message({"id": id, "method": acp.PROMPT, "params": params}, Peer.CLIENT, at=at, run=run)
 
 
-def answer(*, at: int = 0, run: str = RUN, error: object = None) -> bytes:
+def answer(*, at: int = 0, run: str = RUN, error: object = None, id: int = 1) -> bytes:
     """The answer to a prompt."""
     told = {"result": {"stopReason": "end_turn"}} if error is None else {"error": error}
-    return message({"id": 1} | told, Peer.AGENT, acp.PROMPT, at=at, run=run)
+    return message({"id": id} | told, Peer.AGENT, acp.PROMPT, at=at, run=run)
 
 
 def update(kind: object, *, at: int = 0, run: str = RUN, session: str = SESSION, **fields: object) -> bytes:

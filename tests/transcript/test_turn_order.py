@@ -1,4 +1,4 @@
-"""Lines of two connections that prompt at the same time, one turn after another."""
+"""The lines of prompts that came during another one's turn, one turn after another."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -13,7 +13,7 @@ from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import AlikeLines, Line
 from acp_proxy.transcript.turn_order import order_turns
-from tests.conversation import Said, chunk, prompt, raw, result
+from tests.conversation import Said, chunk, commands, prompt, raw, request, result
 
 AT = "2026-11-20T09:15:02.123Z"
 
@@ -31,6 +31,18 @@ def asked(run: str, id: int = 1, version: int = 1) -> Entry:
 
 def said(run: str, words: str, version: int = 1) -> Entry:
     return make_entry(chunk("s", words), run, version=version)
+
+
+def echoed(run: str) -> Entry:
+    return make_entry(chunk("s", "hello", kind="user_message_chunk"), run)
+
+
+def permission(run: str) -> Entry:
+    return make_entry(request(9, "session/request_permission", {"sessionId": "s"}), run)
+
+
+def state(run: str) -> Entry:
+    return make_entry(commands("s", "help"), run)
 
 
 def answered(run: str, id: int = 1) -> Entry:
@@ -77,9 +89,53 @@ def test_prompts_keep_their_order() -> None:
         asked("a"), asked("b"), said("a", "A1"), asked("a", 2), said("b", "B1"), said("a", "A2"), answered("a"),
         answered("a", 2), answered("b"),
     ) == [1, 3, 2, 5, 9, 4, 6, 7, 8]  # fmt: skip
-    assert order(asked("a"), asked("a", 2), said("a", "A"), answered("a"), said("a", "A"), answered("a", 2)) == [
-        1, 2, 3, 4, 5, 6,
-    ]  # fmt: skip
+
+
+def test_a_prompt_that_an_agent_has_queued_begins_its_turn_after_the_answer_to_the_one_before() -> None:
+    assert order(
+        asked("a"), said("a", "A1"), asked("a", 2), asked("a", 3), said("a", "A2"), answered("a"), said("a", "B"),
+        answered("a", 2), said("a", "C"), answered("a", 3),
+    ) == [1, 2, 5, 6, 3, 7, 8, 4, 9, 10]  # fmt: skip
+    assert order(asked("a"), asked("a", 2), permission("a"), answered("a"), permission("a")) == [1, 3, 4, 2, 5]
+
+
+def test_queued_prompts_with_one_answer_follow_each_other() -> None:
+    assert order(
+        asked("a"), asked("a", 2), asked("a", 3), said("a", "A"), answered("a"), answered("a", 2), said("a", "B and C"),
+        answered("a", 3),
+    ) == [1, 4, 5, 2, 6, 3, 7, 8]  # fmt: skip
+
+
+def test_a_prompt_that_an_agent_has_taken_into_the_running_turn_stays_there() -> None:
+    steered = asked("a"), said("a", "A1"), asked("a", 2), said("a", "A2"), answered("a"), answered("a", 2)
+    assert order(*steered, said("a", "a remark"), asked("a", 3), said("a", "B"), answered("a", 3)) == [*range(1, 11)]
+    assert order(
+        asked("a"), asked("a", 2), asked("a", 3), said("a", "A"), answered("a", 2), answered("a"), said("a", "C"),
+        answered("a", 3),
+    ) == [1, 2, 4, 5, 6, 3, 7, 8]  # fmt: skip
+
+
+def test_a_prompt_that_is_repeated_during_the_running_turn_stays_there() -> None:
+    rest = said("a", "A2"), answered("a"), said("a", "B"), answered("a", 2)
+    assert order(asked("a"), said("a", "A1"), asked("a", 2), echoed("a"), *rest) == [*range(1, 9)]
+    assert order(asked("a"), asked("a", 2), said("a", "A1"), echoed("a"), *rest) == [*range(1, 9)]
+    assert order(asked("a"), asked("a", 2), echoed("a"), *rest) == [1, 3, 4, 5, 2, 6, 7]
+
+
+def test_a_queued_prompt_stays_where_it_was_recorded_if_nothing_says_when_its_turn_began() -> None:
+    queued = asked("a"), asked("a", 2), said("a", "A")
+    assert order(*queued, noted("a", "failed"), answered("a"), said("a", "B")) == [*range(1, 7)]
+    assert order(*queued, answered("a"), noted("a", "opened", "session/fork"), said("a", "B")) == [*range(1, 7)]
+    assert order(*queued, answered("a"), None, state("a")) == [*range(1, 7)]
+    assert order(*queued, answered("a"), said("a", "B"), size=turn_order.WAITING_LIMIT // 4) == [1, 3, 4, 2, 5]
+    assert order(*queued, answered("a"), said("a", "B"), size=turn_order.WAITING_LIMIT // 2) == [*range(1, 6)]
+
+
+def test_a_prompt_of_another_connection_comes_before_no_queued_one() -> None:
+    assert order(
+        asked("a"), asked("a", 2), asked("b"), said("a", "A"), answered("a"), said("a", "B"), said("b", "C"),
+        answered("a", 2), answered("b"),
+    ) == [1, 2, 4, 5, 6, 8, 3, 7, 9]  # fmt: skip
 
 
 def test_no_turn_waits_for_one_of_which_nothing_more_was_recorded() -> None:
@@ -143,8 +199,18 @@ def test_lines_alike_wait_for_nothing_once_too_much_has_waited(monkeypatch: pyte
 
 
 @given(st.data())
-def test_each_connections_lines_keep_their_order_and_none_is_lost(data: st.DataObject) -> None:
-    kinds = st.sampled_from([asked, answered, lambda run: said(run, "words"), lambda run: noted(run, "failed"), None])
+def test_prompts_and_all_else_of_each_connection_keep_their_order_and_nothing_is_lost(data: st.DataObject) -> None:
+    ids = st.sampled_from([1, 2, 3])
+    kinds = st.sampled_from(
+        [
+            lambda run: asked(run, data.draw(ids)),
+            lambda run: answered(run, data.draw(ids)),
+            lambda run: said(run, "words"),
+            lambda run: noted(run, "failed"),
+            echoed,
+            None,
+        ]
+    )
     runs, lines = dict[int, str](), list[Line | AlikeLines]()
     for number, make in enumerate(data.draw(st.lists(kinds, max_size=30)), 1):
         run = data.draw(st.sampled_from("abc"))
@@ -160,8 +226,9 @@ def test_each_connections_lines_keep_their_order_and_none_is_lost(data: st.DataO
         ordered = list(order_turns(lines, lambda: last_lines))
     numbers = [line.number for line in ordered]
     assert sorted(numbers) == sorted(runs)
-    groups = [[number for number in numbers if runs[number] == run] for run in "abc"]
-    groups.append([line.number for line in ordered if isinstance(line, Line) and line.entry and line.entry.is_prompt])
+    prompts = [line.number for line in ordered if isinstance(line, Line) and line.entry and line.entry.is_prompt]
+    groups = [[number for number in numbers if runs[number] == run and number not in prompts] for run in "abc"]
+    groups.append(prompts)
     assert groups == [sorted(group) for group in groups]
     bases = {after.number: before.number for before, after in pairwise(lines) if isinstance(after, AlikeLines)}
     pairs = {after.number: before.number for before, after in pairwise(ordered)}

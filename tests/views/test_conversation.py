@@ -66,6 +66,21 @@ def test_the_answers_of_two_windows_at_once_are_not_mixed(tmp_path: Path) -> Non
     reader.close()
 
 
+def test_a_turn_before_a_queued_prompt_has_its_answer_and_its_end(tmp_path: Path) -> None:
+    store = ProxyStore(tmp_path / "store")
+    lines = [
+        *(transcript_lines.prompt_line(f"ask {number}", id=number) for number in (1, 2)),
+        *(line for n in (1, 2) for line in (transcript_lines.agent_chunk(f"say {n}"), transcript_lines.answer(id=n))),
+    ]
+    transcript_lines.store_lines(store, "agent", transcript_lines.SESSION, *lines)
+    with closing(store.open_reader("agent", transcript_lines.SESSION)) as reader:
+        turns = list(conversation.read_turns(reader, transcript_lines.SESSION))
+    assert [[read_message(item) for item in turn.items] for turn in turns] == [
+        [("user", f"ask {number}"), ("agent", f"say {number}")] for number in (1, 2)
+    ]
+    assert [turn.stop_reason for turn in turns] == ["end_turn", "end_turn"]
+
+
 def test_the_end_and_the_handover_of_a_turn_stand_at_it_whatever_another_window_did(tmp_path: Path) -> None:
     store = ProxyStore(tmp_path / "store")
     lines = [
