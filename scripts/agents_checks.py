@@ -339,6 +339,31 @@ def steering(bench: Bench) -> Findings:
     yield from loaded(bench, after, "after the next prompt")
 
 
+def queued(bench: Bench) -> Findings:
+    """Each answer follows its prompt if the agent queues a prompt that is sent during a turn."""
+    with bench.client() as client:
+        initialize(client)
+        session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
+        since = client.count_lines()
+        turn = client.start_request("session/prompt", {"sessionId": session, "prompt": blocks(SLOW)})
+        client.wait_for_text(LAST_SLOW_WORD, PATIENCE, since=since)
+        next_turn = client.start_request("session/prompt", {"sessionId": session, "prompt": blocks(SECOND)})
+        client.wait_for_answer(turn, PATIENCE)
+        with suppress(TimeoutError):  # zedcodex takes the prompt into the running turn, and never answers it
+            client.wait_for_answer(next_turn, MINUTE)
+        wait_for_quiet(client)
+        ended = client.find_answer(turn)
+        begun = read_shown(client.messages()[since:ended], session, SLOW)
+        followed = read_shown(client.messages(ended), session, SECOND)
+        if not followed.words("agent"):
+            yield NOT_OFFERED  # it refuses the prompt, or takes it into the running turn
+            return
+        client.wait_for_answer(next_turn, PATIENCE)
+    before = Past(session, joined(begun, followed), recorded(bench.store))
+    for number in range(AGAIN):
+        yield from loaded(bench, before, f"load {number + 1}")
+
+
 def rename(bench: Bench) -> Findings:
     """What a client renames, archives and deletes in the agent's index is so in ours, and what we do holds there."""
     with bench.client() as client:
@@ -554,6 +579,7 @@ CHECKS: Mapping[str, Callable[[Bench], Findings]] = {
     "message": message,
     "rewind": rewind,
     "steering": steering,
+    "queued": queued,
     "commands": commands,
     "rename": rename,
 }
