@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -20,7 +19,7 @@ from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, NamedSessionsArgument, StoreOption, YesOption
 from acp_proxy.cli.wrapping import fit_to_stream
-from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
+from acp_proxy.errors import AcpProxyError, NoSuchSession, Unreadable, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.shell_quote import is_typable
@@ -106,13 +105,13 @@ def delete(
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
         restore_command = (
-            format_restore_command(opened_store, chosen_rows, repeat_store_option(context, store)) if soft else None
+            format_restore_command(opened_store, chosen_rows, repeat_store_option(context, store)) if soft else ""
         )
     pronoun = "it" if len(chosen_rows) == 1 else "them"
     restore_advice = (
         f"To bring {pronoun} back within {formatting.format_count(opened_store.bin_days, 'day')}: {restore_command}"
     )
-    typer.echo(sanitize.make_line(f"Deleted. {restore_advice}") if restore_command else "Deleted permanently.")
+    typer.echo(sanitize.make_line(f"Deleted. {restore_advice}") if soft else "Deleted permanently.")
 
 
 def _choose_sessions(
@@ -132,9 +131,8 @@ def _choose_sessions(
 
 def format_restore_command(
     store: CommandStore, deleted: Iterable[ListedSession | DeletedSession], options: list[str]
-) -> str | None:
+) -> str:
     """The command that restores exactly these; one for each agent, if an id is also that of another agent's session.
-    None: none can be restored.
 
     It has whole ids: the beginning of one may soon be that of another.
     """
@@ -147,8 +145,6 @@ def format_restore_command(
         for row in deleted
         if (transcript := (row.agent_folder, row.name)) in deleted_by_transcript
     ]
-    if not restorable_sessions:
-        return None
     if not any(_is_of_several_agents(store, session, all_deleted) for session in restorable_sessions):
         return format_command(
             "restore", [_name_deleted(session, all_deleted, "") for session in restorable_sessions], *options
@@ -193,9 +189,7 @@ def _is_only_name_of(word: str, deleted: DeletedSession, all_deleted: list[Delet
 
 
 def _format_heading(store: CommandStore, deleted: DeletedSession) -> str:
-    title = deleted.title
-    with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
-        title = store.summarize_deleted(deleted).title
+    title = store.summarize_deleted(deleted).title
     [id] = session_lines.shorten_selectors([deleted], ()).values()
     when = formatting.format_local_time(deleted.deleted_at)
     shown_title, agent = formatting.format_title(title), name_agent(deleted.agent_folder)

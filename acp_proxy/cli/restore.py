@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import Screen, find_screen
 from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption
-from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
+from acp_proxy.errors import NoSuchSession, Unreadable
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.find_sessions import find_titled
 from acp_proxy.sessions.soft_deleted import DeletedSession
@@ -103,6 +102,10 @@ def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
     except Unreadable:
         typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
     typer.echo(sanitize.make_line(f"Restored: {formatting.format_title(row.title)}  {id}"), err=True)
+    if explanation := store.explain_if_unreadable(row.agent_folder, row.name):
+        path, reason, advice = explanation
+        problem = f"{path} cannot be read, so no list shows the session: {reason}. {advice}."
+        typer.echo(sanitize.make_line(problem), err=True)
     if row.name != file_name(row.session_id):
         typer.echo("A newer session has the same id. Editors show that one; acp-proxy list shows both.", err=True)
     return row
@@ -168,5 +171,4 @@ def _summarize_each(
     store: CommandStore, deleted_sessions: list[DeletedSession]
 ) -> Iterator[tuple[DeletedSession, ListedSession]]:
     for session in deleted_sessions:
-        with suppress(OSError, NewerFormat):  # acp-proxy verify reports it
-            yield session, store.summarize_deleted(session)
+        yield session, store.summarize_deleted(session)

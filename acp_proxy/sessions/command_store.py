@@ -260,11 +260,11 @@ class CommandStore(StoreBase):
         return soft_deleted.list_deleted(self.layout)
 
     def summarize_deleted(self, deleted: DeletedSession) -> ListedSession:
-        """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
+        """A soft-deleted session as a list would show it, even if it cannot be read. Raises OSError."""
         return soft_deleted.summarize_deleted(self.layout, deleted)
 
     def restore(self, deleted: DeletedSession) -> ListedSession:
-        """Undo a soft delete. Raises OSError, NewerFormat; Unreadable if the session is restored but the index learns
+        """Undo a soft delete. Raises OSError; Unreadable if the session is restored but the index learns
         of it only with the next list."""
         restored = soft_deleted.restore(self.layout, deleted)
         self.index_transcript(restored.agent_folder, restored.name)
@@ -337,11 +337,17 @@ class CommandStore(StoreBase):
     def find_unreadable(self) -> Iterator[tuple[Path, str, str]]:
         """The transcripts that cannot be opened, why, and what to do."""
         for agent_folder, name in self.list_transcripts():
-            path = self.layout.transcript_path(agent_folder, name)
-            try:
-                TranscriptReader(path).close()
-            except (OSError, NewerFormat) as problem:
-                yield explain_unreadable(path, problem)
+            if explanation := self.explain_if_unreadable(agent_folder, name):
+                yield explanation
+
+    def explain_if_unreadable(self, agent_folder: str, name: str) -> tuple[Path, str, str] | None:
+        """The file of a transcript that cannot be opened, why, and what to do; None if it can."""
+        path = self.layout.transcript_path(agent_folder, name)
+        try:
+            TranscriptReader(path).close()
+        except (OSError, NewerFormat) as problem:
+            return explain_unreadable(path, problem)
+        return None
 
     def index_transcript(self, agent_folder: str, name: str, *, is_deferrable: bool = False) -> None:
         """Add a transcript to the index. ``is_deferrable``: its mark may stay instead. Raises Unreadable."""

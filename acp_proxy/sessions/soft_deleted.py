@@ -1,6 +1,6 @@
 """Soft-deleted sessions: listing and restoring them.
 
-The index does not contain soft-deleted sessions: their transcripts are read each time. Raises OSError, ``NewerFormat``.
+The index does not contain soft-deleted sessions: their transcripts are read each time. Raises OSError.
 """
 
 import contextlib
@@ -9,7 +9,9 @@ import time
 from msgspec import Struct
 from msgspec.structs import replace
 
+from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, timestamps
+from acp_proxy.sessions.disk_use import measure_sizes
 from acp_proxy.store import delete, journal, open_session
 from acp_proxy.store.index_database import ListedSession
 from acp_proxy.store.layout import Layout
@@ -48,8 +50,8 @@ class DeletedSession(Struct, frozen=True):
 
 
 def list_deleted(layout: Layout) -> list[DeletedSession]:
-    """All soft-deleted sessions, last deleted first. Those without a readable id are left out, and those whose time is
-    over, even if nobody has removed them yet."""
+    """All soft-deleted sessions, last deleted first, also those that cannot be read. Those whose id is unknown are left
+    out, and those whose time is over, even if nobody has removed them yet."""
     deleted_sessions, now = [], journal.stamp_now()
     for agent_folder in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
@@ -60,14 +62,11 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
         state = layout.get_journal(agent_folder).read_state()
         expired_names = delete.list_expired(layout, agent_folder, now)
         for name in names:
-            session_id = (
-                delete.read_session_id(layout.soft_deleted_path(agent_folder, name))
-                if name not in expired_names
-                else None
-            )
+            session_id = delete.find_session_id(layout, agent_folder, name) if name not in expired_names else None
             if session_id is not None:
                 selector = make_selector(agent_folder, name_before_delete(name), session_id)
-                title, until = state.titles.get(name), state.removal_times.get(name, "")
+                title, soft_delete = state.titles.get(name), state.soft_deletes.get(name)
+                until = soft_delete.until or "" if soft_delete is not None else ""
                 deleted_sessions.append(
                     DeletedSession(agent_folder, name, session_id, read_deletion_time(name), title, selector, until)
                 )
@@ -82,25 +81,43 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
 
 
 def summarize_deleted(layout: Layout, deleted: DeletedSession) -> ListedSession:
-    """A soft-deleted session as a list would show it."""
-    reader = TranscriptReader(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
-    try:
-        return _make_row_of(deleted, reader, summarize(reader))
-    finally:
-        reader.close()
+    """A soft-deleted session as a list would show it; with what is known without its transcript if that cannot be
+    read."""
+    return _summarize(layout, deleted)[0]
+
+
+def _summarize(layout: Layout, deleted: DeletedSession) -> tuple[ListedSession, bool]:
+    """As ``summarize_deleted`` returns it; and whether a turn is known to be unanswered."""
+    path = layout.soft_deleted_path(deleted.agent_folder, deleted.name)
+    with contextlib.suppress(OSError, NewerFormat), contextlib.closing(TranscriptReader(path)) as reader:
+        summary = summarize(reader)
+        row = _make_row(reader, summary, deleted.agent_folder, deleted.name, deleted.session_id, deleted.title)
+        return row, bool(summary.open)
+    row = ListedSession(
+        agent_folder=deleted.agent_folder,
+        name=deleted.name,
+        session_id=deleted.session_id,
+        cwd=None,
+        title=deleted.title,
+        updated="",
+        prompt_count=0,
+        reply_count=0,
+        has_failed=False,
+        is_running=False,
+        directories=[],
+        meta={},
+        size=measure_sizes(layout, deleted.agent_folder).get(deleted.name, 0),
+        created="",
+    )
+    return row, False
 
 
 def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
     """Undo a soft delete; a gap note follows a last turn that was unanswered. Returns the session under its new
     transcript name."""
-    reader = TranscriptReader(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
-    try:
-        summary = summarize(reader)
-        listed = _make_row_of(deleted, reader, summary)
-    finally:
-        reader.close()
+    listed, is_unanswered = _summarize(layout, deleted)
     name = delete.restore(layout, deleted.agent_folder, deleted.session_id, deleted.name)
-    if summary.open:
+    if is_unanswered:
         path = layout.transcript_path(deleted.agent_folder, name)
         open_session.ensure_plain(layout, deleted.agent_folder, path)
         transcript = TranscriptAppender(path)
@@ -122,10 +139,6 @@ def summarize(reader: TranscriptReader) -> Summary:
         elif line.entry is not None:
             summary.add(line.entry)
     return summary
-
-
-def _make_row_of(deleted: DeletedSession, reader: TranscriptReader, summary: Summary) -> ListedSession:
-    return _make_row(reader, summary, deleted.agent_folder, deleted.name, deleted.session_id, deleted.title)
 
 
 def summarize_file(reader: TranscriptReader, header: Header) -> ListedSession:

@@ -233,8 +233,8 @@ def _choose_removal_time(layout: Layout, stamp: str) -> str | None:
 def list_expired(layout: Layout, agent_folder: str, now: str) -> list[str]:
     """The soft-deleted transcripts of an agent whose time is over. Raises OSError."""
     names = layout.list_soft_deleted_names(agent_folder)
-    removal_times = layout.get_journal(agent_folder).read_state().removal_times if names else {}
-    return [name for name in names if name in removal_times and removal_times[name] <= now]
+    soft_deletes = layout.get_journal(agent_folder).read_state().soft_deletes if names else {}
+    return [name for name in names if name in soft_deletes and (until := soft_deletes[name].until) and until <= now]
 
 
 def remove_expired(layout: Layout) -> int:
@@ -248,7 +248,7 @@ def remove_expired(layout: Layout) -> int:
                 path = layout.soft_deleted_path(agent_folder, soft_deleted_name)
                 if (
                     soft_deleted_name not in list_expired(layout, agent_folder, journal.stamp_now())
-                    or (session_id := read_session_id(path)) is None
+                    or (session_id := find_session_id(layout, agent_folder, soft_deleted_name)) is None
                 ):
                     continue
                 with lock_if_unused(path) as is_unused:
@@ -391,12 +391,15 @@ def _read_uid(path: Path) -> str | None:
     return None
 
 
-def read_session_id(path: Path) -> str | None:
-    """The id of a soft-deleted transcript's session; None if it cannot be read."""
+def find_session_id(layout: Layout, agent_folder: str, soft_deleted_name: str) -> str | None:
+    """The id of a soft-deleted transcript's session, from the journal if the transcript cannot be read; None if that
+    does not know it either. Raises OSError."""
+    path = layout.soft_deleted_path(agent_folder, soft_deleted_name)
     with suppress(OSError, NewerFormat), closing(TranscriptReader(path)) as reader:
-        header = reader.header or reader.rebuild_header()
-        return header.session_id if header is not None else None
-    return None
+        if (header := reader.header or reader.rebuild_header()) is not None:
+            return header.session_id
+    soft_delete = layout.get_journal(agent_folder).read_state().soft_deletes.get(soft_deleted_name)
+    return soft_delete.session_id if soft_delete is not None else None
 
 
 def _has_file(path: Path) -> bool:

@@ -137,9 +137,9 @@ class JournalState(Struct):
     """By an id that the agent gave when a session continued in a new one of it: that session."""
     pinned: set[str] = set()
     """The transcripts of pinned sessions, soft-deleted ones under their new names. A permanent delete ends it."""
-    removal_times: dict[str, str] = {}
-    """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
-    not say how long, as those of older versions."""
+    soft_deletes: dict[str, Event] = {}
+    """By the names of soft-deleted transcripts: what has deleted them. It says the id even if the file cannot be read,
+    and when the transcript is removed. Without such a time it is kept, as after a delete of an older version."""
     deleted_uids: set[str] = set()
     """The uids of transcripts that were deleted on all machines, and of those that are soft-deleted."""
     pruned: dict[str, str] = {}
@@ -180,15 +180,15 @@ class JournalState(Struct):
 
     def _add(self, event: Event) -> None:
         soft_deleted_name = event.transcript if event.kind == DELETED else event.new_name
-        if event.until is not None and soft_deleted_name:
-            self.removal_times[soft_deleted_name] = event.until
+        if soft_deleted_name and is_soft_deleted_name(soft_deleted_name):
+            self.soft_deletes[soft_deleted_name] = event
         if event.uid is not None and (event.kind == DELETED or event.new_name is not None):
             self._add_uid(event.uid, event, soft_deleted_name or "")
         if event.kind == RESTORED:
             self.deleted.pop(event.session_id, None)
         if event.new_name is not None:  # a rename or a removal, which are of kind ``TITLED``, too
             self.incomplete_renames_and_removals[event.name] = event  # the title follows when this is complete
-            self.removal_times.pop(event.name, None)
+            self.soft_deletes.pop(event.name, None)
             self._end_archive(event.name)
             self._move_pin(event.name, event.new_name)
         elif event.kind == TITLED:

@@ -170,6 +170,42 @@ def test_a_session_that_cannot_be_restored_is_named(store: ProxyStore) -> None:
     assert len(get_json(store, "restore")) == 2
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"), [("", ""), ('{"acp-transcript": 9}\n', "cannot be read, so no list")], ids=["empty", "newer"]
+)
+def test_a_session_that_cannot_be_read_is_deleted_and_restored_like_any_other(
+    store: ProxyStore, content: str, reason: str
+) -> None:
+    [row] = [row for row in get_json(store, "list") if row["sessionId"] == "abc-1"]
+    path = store.layout.transcript_path(row["agent"], row["transcript"])
+    path.write_text(content)
+    assert "within 30 days: acp-proxy restore abc-1" in get_stdout(store, "delete", "abc-1", "--yes")
+    assert [row["sessionId"] for row in get_json(store, "restore")] == ["abc-1"]
+    result = run(store, "restore", "abc-1")
+    assert (result.exit_code, "Restored:" in result.stderr, reason in result.stderr) == (0, True, True)
+    assert path.read_text() == content
+
+
+def test_what_is_deleted_and_cannot_be_read_can_be_removed_for_good(
+    store: ProxyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = ((("delete", "--permanent", "abc-1"), "abc-1"), (("prune", "--deleted"), "abc-2"))
+    for _, session in days:
+        [row] = [row for row in get_json(store, "list") if row["sessionId"] == session]
+        store.layout.transcript_path(row["agent"], row["transcript"]).write_bytes(b"")
+        get_stdout(store, "delete", session, "--yes")
+    for command, session in days:
+        get_stdout(store, *command, "--yes")
+        assert session not in {row["sessionId"] for row in get_json(store, "restore")}
+    [row] = get_json(store, "list")
+    store.layout.transcript_path(row["agent"], row["transcript"]).write_bytes(b"")
+    get_stdout(store, "delete", "xyz", "--yes")
+    later = time.time() + 31 * 24 * 60 * 60
+    monkeypatch.setattr(time, "time", lambda: later)
+    store.remove_expired()
+    assert not any("deleted" in path.parts for path, _ in read_files(store.root))
+
+
 def test_a_restored_session_may_share_its_id_with_a_newer_one(store: ProxyStore) -> None:
     get_stdout(store, "delete", "xyz", "--soft", "--yes")
     store_session(store, "xyz", ("newer words", []), at=EPOCH + 100)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import StoreRefused, Unreadable
-from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.store import delete
 from acp_proxy.store.journal import TITLED, Event, Journal
 from acp_proxy.store.layout import Layout
@@ -556,16 +555,28 @@ def test_without_locks_a_transcript_written_today_may_be_in_use(
         assert is_unused
 
 
-def test_an_unreadable_transcript_is_not_listed_as_restorable(store: WholeStore, layout: Layout) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
+def test_an_unreadable_transcript_can_be_restored_by_the_id_in_the_journal(store: WholeStore, layout: Layout) -> None:
     transcript_lines.store_lines(store, AGENT, "broken")
+    path = layout.transcript_path(AGENT, file_name("broken"))
+    [row] = store.list_all()
+    path.write_bytes(b"\0" * 100)
+    store.delete_listed(row, soft=True)
+    [broken] = store.list_deleted()
+    assert broken.session_id == "broken"
+    assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]
+    assert store.restore(broken).name == file_name("broken")
+    assert path.read_bytes() == b"\0" * 100
+    assert store.list_deleted() == []
+
+
+def test_a_soft_deleted_transcript_that_nothing_names_is_left_out(store: WholeStore, layout: Layout) -> None:
     for session in ("s", "broken"):
+        transcript_lines.store_lines(store, AGENT, session)
         store.delete(AGENT, session, soft=True)
     [broken] = [deleted for deleted in store.list_deleted() if deleted.session_id == "broken"]
     layout.soft_deleted_path(AGENT, broken.name).write_bytes(b"\0" * 100)
+    layout.transcript_path(AGENT, "state").write_bytes(b"")
     assert [deleted.session_id for deleted in store.list_deleted()] == ["s"]
-    assert isinstance(store.list_deleted()[0], DeletedSession)
-    assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]
 
 
 @pytest.fixture

@@ -261,7 +261,7 @@ class BrowseStore:
             if (deleted.agent_folder, name_before_delete(deleted.name)) == (row.agent_folder, row.name)
         ]
         self._undo += [partial(self._restore, deleted) for deleted in deleted_rows[:1]]
-        back = format_restore_command(self._store, [row], self._repeat_store_option()) or "acp-proxy restore"
+        back = format_restore_command(self._store, [row], self._repeat_store_option())
         return f"Deleted. Undo: ^X, or within {formatting.format_count(self.bin_days, 'day')}: {back}"
 
     def _restore(self, kept: DeletedSession) -> str:

@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.errors import errno_name
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.disk_use import measure_sizes
 from acp_proxy.sessions.find_sessions import list_including_unprompted
-from acp_proxy.sessions.soft_deleted import DeletedSession, list_deleted, summarize_deleted
+from acp_proxy.sessions.soft_deleted import list_deleted, summarize_deleted
 from acp_proxy.store import delete
 from acp_proxy.store.index_database import Index, ListedSession, decode_id
 from acp_proxy.store.layout import Layout
@@ -51,6 +51,8 @@ class Candidate:
     last_used: str
     size: int
     title: str | None
+    row: ListedSession
+    """As a list shows it."""
     has_turn: bool = True
     is_soft_deleted: bool = False
     parent_id: str | None = None
@@ -58,8 +60,6 @@ class Candidate:
     is_pinned: bool = False
     file_version: tuple[int, int] | None = None
     """Modification time and size of its file, if known. If they differ later, it is not pruned."""
-    row: ListedSession | None = None
-    """As a list shows it; None: its file cannot be read."""
 
     @property
     def selector(self) -> str:
@@ -136,11 +136,11 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             row.updated,
             size,
             row.title,
+            row,
             has_turn=row.prompt_count > 0,
             parent_id=parents.get((row.agent_folder, row.session_id)),
             is_pinned=row.is_pinned,
             file_version=_read_version(layout.transcript_path(row.agent_folder, row.name)),
-            row=row,
         )
         for row in complete_rows(layout, rows)
         if (size := sizes.get(row.agent_folder, {}).get(row.name)) is not None
@@ -171,19 +171,13 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
             session.session_id,
             session.deleted_at,
             size,
-            row.title if (row := _find_deleted_row(layout, session)) is not None else session.title,
+            row.title,
+            row,
             is_soft_deleted=True,
-            row=row,
         )
-        for session in list_deleted(layout)
+        for session, row in ((session, summarize_deleted(layout, session)) for session in list_deleted(layout))
         if (size := sizes.get(session.agent_folder, {}).get(session.name)) is not None
     ]
-
-
-def _find_deleted_row(layout: Layout, session: DeletedSession) -> ListedSession | None:
-    with suppress(OSError, NewerFormat):  # it can be pruned even if it cannot be read
-        return summarize_deleted(layout, session)
-    return None
 
 
 def prune_sessions(

@@ -191,23 +191,7 @@ def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False
 
 def _make_row(candidate: Candidate) -> ListedSession:
     """As a list shows it, with the size of all its files, and of a deleted session with the time of the delete."""
-    row = candidate.row or ListedSession(
-        agent_folder=candidate.agent_folder,
-        name=candidate.name,
-        session_id=candidate.session_id,
-        cwd=None,
-        title=candidate.title,
-        updated=candidate.last_used,
-        prompt_count=0,
-        reply_count=0,
-        has_failed=False,
-        is_running=False,
-        directories=[],
-        meta={},
-        size=0,
-        created="",
-    )
-    return replace(row, updated=candidate.last_used, size=candidate.size)
+    return replace(candidate.row, updated=candidate.last_used, size=candidate.size)
 
 
 def _format_total(chosen: Sequence[Candidate]) -> str:

@@ -23,6 +23,7 @@ from acp_proxy.tools.maintenance.prune import (
 )
 from acp_proxy.transcript.appender import TranscriptAppender
 from acp_proxy.transcript.file_names import file_name
+from tests.listed import make_row
 from tests.store import compressible, transcript_lines
 from tests.stored import WholeStore, read_files
 
@@ -30,7 +31,8 @@ AGENT = "agent"
 
 
 def session(name: str, at: int, size: int = 10, *, has_turn: bool = True) -> Candidate:
-    return Candidate(AGENT, name, name, transcript_lines.time(at), size, None, has_turn=has_turn)
+    row = make_row(session_id=name)
+    return Candidate(AGENT, name, name, transcript_lines.time(at), size, None, row, has_turn=has_turn)
 
 
 FOUR = [session("d", 4), session("c", 3), session("b", 2), session("a", 1)]
