@@ -186,8 +186,11 @@ class BrowseStore:
             self.brought_back = None
             if not self._undo:
                 return "There is nothing to undo. For earlier deletes: acp-proxy restore"
-            message = self._undo[-1]()
-            self._undo.pop()  # what fails can be undone again
+            try:
+                message = self._undo[-1]()
+            except NoSuchSession as problem:  # it stays so: trying again would keep from the ones before
+                message = str(problem)
+            self._undo.pop()  # what fails for another reason can be undone again
             return f"{message} ^X undoes the one before." if self._undo else message
         row = self._find_now(action.row)
         if action.kind == "export":
@@ -229,11 +232,14 @@ class BrowseStore:
 
     def _find_now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
-        matches = self._store.find_named(row.name) if row is not None else []
-        found = next((match for match in matches if row is not None and match.agent_folder == row.agent_folder), None)
-        if found is None:
-            raise NoSuchSession("The session does not exist any more.")
-        return found
+        return self._find_by_name(*make_key(row) if row is not None else ("", ""))
+
+    def _find_by_name(self, agent_folder: str, name: str) -> ListedSession:
+        """The listed session of this agent with this transcript. Raises NoSuchSession, Unreadable."""
+        for match in self._store.find_named(name):
+            if match.agent_folder == agent_folder:
+                return match
+        raise NoSuchSession("The session does not exist any more.")
 
     def _rename(self, row: ListedSession, text: str) -> str:
         from acp_proxy.cli.rename import mask_title_as_recorded
@@ -265,7 +271,10 @@ class BrowseStore:
         return f"Deleted. Undo: ^X, or within {formatting.format_count(self.bin_days, 'day')}: {back}"
 
     def _restore(self, kept: DeletedSession) -> str:
-        row = self._store.restore(kept)
+        try:
+            row = self._store.restore(kept)
+        except FileNotFoundError:  # it was restored elsewhere, or deleted for good
+            row = self._find_by_name(kept.agent_folder, name_before_delete(kept.name))
         self.brought_back = make_key(row)
         return _say_is_back(row)
 

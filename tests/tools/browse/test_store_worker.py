@@ -38,6 +38,39 @@ def test_an_undo_that_fails_can_be_done_again(store: WholeStore, monkeypatch: py
     assert [row.session_id for row in library.list_rows(archived=False)] == ["s-site"]
 
 
+def test_an_undo_whose_session_was_deleted_for_good_gives_way_to_the_one_before(store: WholeStore) -> None:
+    for session in ("s-site", "s-docs"):
+        store_session(store, session, (f"words of {session}", []))
+    library = BrowseStore(store.root, make_filter())
+    rows = {row.session_id: row for row in library.list_rows(archived=False)}
+    library.do(Action("delete", rows["s-site"], is_soft=True))
+    library.do(Action("archive", rows["s-docs"]))
+    library.do(Action("delete", rows["s-docs"]))
+    message = library.do(Action("undo", None))
+    assert message == "The session does not exist any more. ^X undoes the one before."
+    assert library.do(Action("undo", None)) == '"words of s-site" is back.'
+
+
+def test_an_undo_of_what_was_restored_or_removed_elsewhere_gives_way_to_the_one_before(store: WholeStore) -> None:
+    sessions = ("s-site", "s-docs", "s-tests")
+    for session in sessions:
+        store_session(store, session, (f"words of {session}", []))
+    library = BrowseStore(store.root, make_filter())
+    rows = {row.session_id: row for row in library.list_rows(archived=False)}
+    for session in sessions:
+        library.do(Action("delete", rows[session], is_soft=True))
+    other = CommandStore(store.root, create=False)
+    by_id = {deleted.session_id: deleted for deleted in other.list_deleted()}
+    other.restore(by_id["s-docs"])
+    other.delete_soft_deleted(by_id["s-tests"])
+    messages = [library.do(Action("undo", None)).partition(" ^X")[0] for _ in sessions]
+    assert messages == [
+        "The session does not exist any more.",
+        '"words of s-docs" is back.',
+        '"words of s-site" is back.',
+    ]
+
+
 def test_each_word_may_be_in_a_column_or_in_any_turn(store: WholeStore) -> None:
     store_session(store, "s-site", ("Mend the login", []), ("Add a lantern", []), agent="codex", cwd="/work/site")
     store_session(store, "s-docs", ("Mend the login", []), ("Add a candle", []), agent="gemini", cwd="/work/docs")
