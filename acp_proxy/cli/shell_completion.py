@@ -28,7 +28,7 @@ else
 fi"""
 """zsh runs the file at the first Tab, which has to complete the word too."""
 _BASH_SCRIPT = r"""_acp_proxy_completion() {
-    local typed=${COMP_LINE:0:COMP_POINT} line value word widest=0
+    local typed=${COMP_LINE:0:COMP_POINT} line value word widest=0 is_ambiguous=
     local -a lines
     mapfile -t lines < <(_ACP_PROXY_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \
         _TYPER_COMPLETE_ARGS=$typed acp-proxy)
@@ -38,7 +38,10 @@ _BASH_SCRIPT = r"""_acp_proxy_completion() {
     for line in "${lines[@]}"; do
         value=${line%%$'\t'*}
         ((${#value} > widest)) && widest=${#value}
+        [[ $value == "${lines[0]%%$'\t'*}" ]] || is_ambiguous=1
     done
+    # the second Tab (?) only lists: before, an id of several agents is one word, as what they share goes into the line
+    [[ -n $is_ambiguous || $COMP_TYPE == 63 ]] || lines=("${lines[0]}")
     for line in "${lines[@]}"; do
         value=${line%%$'\t'*}
         [[ -n $value ]] || continue

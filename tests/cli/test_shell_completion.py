@@ -14,7 +14,7 @@ from tests.stored import EPOCH, WholeStore, store_session
 from tests.waiting import SECONDS
 
 LINE = "fpath+=~/.zfunc; autoload -Uz compinit; compinit\n"
-LIST, MENU = 63, 37
+TAB, LIST, MENU = 9, 63, 37
 """What bash sets COMP_TYPE to."""
 
 
@@ -84,6 +84,8 @@ def test_bash_gets_a_function_and_one_line(home: Path, monkeypatch: pytest.Monke
         ("acp-proxy show aa", LIST, ["aab-2  (Break it?)", "aaa-1  (Mend it now)"]),
         ("acp-proxy show aa", MENU, ["aab-2", "aaa-1"]),
         ("acp-proxy show aaa", LIST, ["aaa-1"]),
+        ("acp-proxy show b", TAB, ["both"]),
+        ("acp-proxy show b", LIST, ["both  (Mend it)", "both  (Mend it)"]),
         ("acp-proxy show a:bb", LIST, ["bb:4  (Paint it)", "bb:3  (Paint it)"]),
         ("acp-proxy list --agent=o", LIST, ["one"]),
         ("acp-proxy run --load ", LIST, ["auto", "agent", "store"]),
@@ -97,6 +99,8 @@ def test_a_list_in_bash_shows_titles_that_do_not_get_into_the_line(
     names = ("aaa-1", "Mend it * now"), ("aab-2", "Break it?"), ("a:bb:3", "Paint it"), ("a:bb:4", "Paint it")
     for number, (session, title) in enumerate(names):
         store_session(store, session, (title, []), agent="one", at=EPOCH + 60 * number)
+    for agent in ("one", "two"):
+        store_session(store, "both", ("Mend it", []), agent=agent)
     store.list_all()
     install_completion(monkeypatch, "bash")
     program(home, "acp-proxy", f'exec "{sys.executable}" -m acp_proxy "$@"')
