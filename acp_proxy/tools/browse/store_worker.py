@@ -245,7 +245,10 @@ class BrowseStore:
         from acp_proxy.cli.rename import mask_title_as_recorded
         from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
-        title = mask_title_as_recorded(clean(text, AGENT_TITLE_LENGTH))
+        cleaned = clean(text, AGENT_TITLE_LENGTH)
+        if cleaned == row.title:  # else the agent's would become the user's, and hide its later ones
+            return "The title stays as it is."
+        title = mask_title_as_recorded(cleaned)
         self._store.set_listed_title(row, title)
         if title is not None:
             return "Renamed."

@@ -71,6 +71,16 @@ def test_an_undo_of_what_was_restored_or_removed_elsewhere_gives_way_to_the_one_
     ]
 
 
+def test_the_title_of_the_agent_stays_the_agents_if_it_is_not_changed(store: WholeStore) -> None:
+    store_session(store, "s-site", ("Mend the login", []))
+    library = BrowseStore(store.root, make_filter())
+    [row] = library.list_rows(archived=False)
+    assert library.do(Action("rename", row, " Mend the login ")) == "The title stays as it is."
+    assert store.layout.get_journal(row.agent_folder).read_state().titles == {}
+    assert library.do(Action("rename", row, "Mine")) == "Renamed."
+    assert library.do(Action("rename", row, "Mend the login")) == "Renamed."
+
+
 def test_each_word_may_be_in_a_column_or_in_any_turn(store: WholeStore) -> None:
     store_session(store, "s-site", ("Mend the login", []), ("Add a lantern", []), agent="codex", cwd="/work/site")
     store_session(store, "s-docs", ("Mend the login", []), ("Add a candle", []), agent="gemini", cwd="/work/docs")
