@@ -55,8 +55,7 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
         )
     if matches:
         return matches[0]
-    if agent_problem := explain_unknown_agent(store, agent):
-        raise NoSuchSession(agent_problem)
+    check_agent(store, agent)
     return _choose_titled(store, selector, agent, exact_title=exact_title)
 
 
@@ -110,6 +109,12 @@ def _explain_no_such_session(store: CommandStore, selector: str, agent: str) -> 
     is_id = re.fullmatch(r"[0-9a-f-]*", selector)
     search_advice = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
     return NoSuchSession(message, *search_advice)
+
+
+def check_agent(store: CommandStore, agent: str) -> None:
+    """Raises NoSuchSession if no agent is called as ``--agent`` says."""
+    if agent_problem := explain_unknown_agent(store, agent):
+        raise NoSuchSession(agent_problem)
 
 
 def explain_unknown_agent(store: CommandStore, agent: str) -> str | None:

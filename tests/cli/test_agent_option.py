@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.file_names import file_name
-from tests.cli.commands import get_json, get_stdout, run
+from tests.cli.commands import get_error, get_json, get_stdout, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import store_session
 
@@ -54,8 +54,15 @@ def test_commands_on_many_sessions_take_the_usual_name_of_an_agent(
 
 @pytest.mark.parametrize(("agent", "found"), USUAL_NAMES)
 def test_prune_takes_the_usual_name_of_an_agent(store: ProxyStore, agent: str, found: list[str]) -> None:
-    pruned = get_json(store, "prune", "--keep", "0", "--dry-run", "--agent", agent)
-    assert [row["agent"] for row in pruned["sessions"]] == list(map(file_name, found))
+    result = run(store, "prune", "--keep", "0", "--dry-run", "--agent", agent, "--json")
+    pruned = json.loads(result.stdout)["sessions"] if found else []
+    assert [row["agent"] for row in pruned] == list(map(file_name, found))
+    assert (result.exit_code, "no agent called" in result.stderr) == (not found, not found)
+
+
+def test_compress_says_which_agents_there_are(store: ProxyStore) -> None:
+    code, said = get_error(store, "compress", "--agent", "pilot")
+    assert (code, "no agent called 'pilot' has sessions here" in said) == (1, True)
 
 
 @pytest.mark.parametrize(("agent", "found"), USUAL_NAMES)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acp_proxy.cli import values as cli_values
-from acp_proxy.cli.choose_session import choose_session, list_rows_of_agent
+from acp_proxy.cli.choose_session import check_agent, choose_session, list_rows_of_agent
 from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.report_errors import report_errors
@@ -51,6 +51,7 @@ def compress(
             dry_run=dry_run,
         )
         opened_store = open_store(store, for_writing=not dry_run)
+        check_agent(opened_store, agent)
         rows = list_rows_of_agent(opened_store, agent) if agent else None
         if sessions:
             rows = [choose_session(opened_store, selector, agent) for selector in sessions]

@@ -9,7 +9,7 @@ import typer
 from msgspec.structs import replace
 
 from acp_proxy.cli import values
-from acp_proxy.cli.choose_session import format_table, shorten_ids
+from acp_proxy.cli.choose_session import check_agent, format_table, shorten_ids
 from acp_proxy.cli.confirm import ask_to_confirm
 from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen
@@ -81,6 +81,7 @@ def prune(
             raise UsageError(
                 "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
             )
+        check_agent(opened_store, agent)
         if everywhere and not _is_synchronized(opened_store):
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = find_candidates(opened_store, deleted=deleted)
