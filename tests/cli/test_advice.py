@@ -29,6 +29,11 @@ def test_a_period_that_ends_before_it_begins_is_refused(store: WholeStore) -> No
     assert "--until is before --since" in get_error(store, "list", "--since", "yesterday", "--until", "7d")[1]
 
 
+def test_a_period_without_length_is_refused(store: WholeStore) -> None:
+    code, said = get_error(store, "list", "--since", "2026-11-30 23:59", "--until", "2026-11-30 23:59")
+    assert (code, "the same moment" in said, "Exchange" in said) == (2, True, False)
+
+
 def test_a_title_needs_no_quotes(store: WholeStore) -> None:
     assert run(store, "rename", "s", "The", "new", "login").stdout.startswith("The new login\n")
 
