@@ -26,7 +26,7 @@ _OTHER_LINES = 3  # the filter, the line between list and preview, the last line
 _HEADINGS = ("TITLE", "AGENT", "DIRECTORY", "WHEN")  # as list has them
 _LEAST_HEIGHT_WITH_HEADINGS = 12
 _LEAST_TITLE = 30
-_LEAST_TITLE_ASKED = 48
+_LEAST_TITLE_ASKED, _LEAST_TITLE_WRAPPED = 48, 16
 _GAP = "  "
 _LEAST_DIRECTORY, _MOST_DIRECTORY = 8, 30
 _MOST_AGENT, _MOST_AGENT_WIDE, _WIDE_TERMINAL = 12, 20, 100
@@ -77,14 +77,12 @@ _DELETE = (
     "? [y: {} to restore it; p: permanently; n: no] ",  # fits 80 columns
     "? [y/n; p: permanently] ",
 )
-"""The first that leaves room for the title is shown, else the last."""
-_DELETE_FOR_GOOD = " permanently? [y/n] "
-_QUESTIONS: dict[Question, str] = {
-    "rename": "New title (empty: the agent's): ",
-    "export": "Export to: ",
-    "delete": "",
-    "permanent delete": "",
+_DELETE_FOR_GOOD = (" permanently? [y/n] ",)
+_LABELS: dict[Question, tuple[str, ...]] = {
+    "rename": ("New title (empty: the agent's): ", "New title: ", "Title: "),
+    "export": ("Export to: ", "To: "),
 }
+"""The first that leaves room for the title, or for what is typed, is shown, else the last; so is that of _DELETE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,10 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
     lines += [_mark_words(text.translate(look.forms), state.typed.split()) for text in preview[: look.preview_height]]
     lines += [""] * (look.height - 1 - len(lines))
     last_lines = _wrap_message(state, look) if state.message else []
-    last_lines += [] if last_lines and state.question is None else [_format_last_line(state, look)]
+    if state.question is not None:
+        last_lines += _format_question(state, look)
+    elif not last_lines:
+        last_lines = [_format_keys(state, look)]
     return [*lines[: max(look.height - len(last_lines), 0)], *last_lines][-max(look.height, 1) :]
 
 
@@ -243,20 +244,32 @@ def _format_divider(state: BrowseState, look: FrameLook) -> str:
     return f"{_QUIET}{'─'.translate(look.forms) * 3} {_END}{text}{_QUIET} {line}{_END}"
 
 
-def _format_last_line(state: BrowseState, look: FrameLook) -> str:
+def _format_question(state: BrowseState, look: FrameLook) -> list[str]:
+    """The question, wrapped where a narrow window has no room for the title in it; at its end, the cursor."""
     room = look.width - 1
     if state.question in ("delete", "permanent delete") and state.chosen is not None:
         title = _clean(formatting.strip_markdown(state.chosen.title or "") or state.chosen.selector, look)
-        room -= len('Delete ""')
-        least = min(cell_len(title), _LEAST_TITLE_ASKED)
-        forms = _DELETE if state.question == "delete" and state.bin_days else (_DELETE_FOR_GOOD,)
+        title_room = room - len('Delete ""')
+        forms = _DELETE if state.question == "delete" and state.bin_days else _DELETE_FOR_GOOD
         endings = [form.format(formatting.format_count(state.bin_days, "day")) for form in forms]
-        ending = next((text for text in endings if len(text) + least <= room), endings[-1])
-        title = _cut_end(title, max(room - len(ending), 0), "…".translate(look.forms))
-        return f'{_BOLD}Delete "{title}"{ending}{_END}{_SELECTED} {_END}'
-    if state.question is not None:
-        label = _QUESTIONS[state.question]
-        return f"{_BOLD}{label}{_END}{_cut_start(_clean(state.answer, look), room - len(label))}{_SELECTED} {_END}"
+        ending = _choose_form(endings, title, title_room)
+        title = _cut_end(title, max(title_room - len(ending), _LEAST_TITLE_WRAPPED), "…".translate(look.forms))
+        text = f'Delete "{title}"{ending}'
+        lines = [f"{_BOLD}{text}{_END}"] if cell_len(text) <= room else _wrap_bold(text, look)
+        return [*lines[:-1], f"{lines[-1]}{_SELECTED} {_END}"]
+    answer = _clean(state.answer, look)
+    label = _cut_end(_choose_form(_LABELS[state.question], answer, room), room) if state.question in _LABELS else ""
+    return [f"{_BOLD}{label}{_END}{_cut_start(answer, room - len(label))}{_SELECTED} {_END}"]
+
+
+def _choose_form(forms: Sequence[str], text: str, room: int) -> str:
+    """The first form that leaves room for the text, or much of it, else the last."""
+    least = min(cell_len(text), _LEAST_TITLE_ASKED)
+    return next((form for form in forms if len(form) + least <= room), forms[-1])
+
+
+def _format_keys(state: BrowseState, look: FrameLook) -> str:
+    room = look.width - 1
     other_keys = (_IN_ARCHIVE if state.archived else {}) | (_WHEN_TYPED if state.typed else {})
     keys = [other_keys.get(key, key) for key in _KEYS]
     while len(keys) > 1 and len(_GAP.join(keys)) > room:
@@ -266,11 +279,15 @@ def _format_last_line(state: BrowseState, look: FrameLook) -> str:
 
 def _wrap_message(state: BrowseState, look: FrameLook) -> list[str]:
     """The message, wrapped: its end, which says what to do, is always shown."""
+    return _wrap_bold(_clean(state.message, look), look)
+
+
+def _wrap_bold(message: str, look: FrameLook) -> list[str]:
     from rich.console import Console  # imported late: the first screen has no message
     from rich.text import Text
 
     room = max(look.width - 1, 1)
-    lines = Text(_clean(state.message, look)).wrap(Console(width=room), room)
+    lines = Text(message).wrap(Console(width=room), room)
     return [f"{_BOLD}{text.plain.rstrip()}{_END}" for text in lines]
 
 

@@ -53,7 +53,7 @@ def test_agents_with_one_name_are_told_apart() -> None:
     assert lines[12].startswith("─── claude-4f1c · s1 ")
 
 
-@pytest.mark.parametrize(("width", "height"), [(200, 50), (80, 24), (40, 10)])
+@pytest.mark.parametrize(("width", "height"), [(200, 50), (80, 24), (40, 10), (20, 5)])
 @pytest.mark.parametrize("asked", [None, "rename", "delete", "export"])
 def test_it_fits_the_terminal(width: int, height: int, asked: str | None) -> None:
     odd = structs.replace(ROW, title="標題" * 60 + "\x1b[2J\n", cwd="/a/" + "long/" * 50)
@@ -181,6 +181,24 @@ def test_the_answer_to_a_question_is_shown() -> None:
     question = 'Delete "Fix the login"? [y: yes, can be restored for 30 days; p: permanently; n: no]'
     assert draw_lines(asked, replace(LOOK, width=100))[-1].rstrip() == question
     assert draw_lines(asked, replace(LOOK, width=50))[-1] == 'Delete "Fix the login"? [y/n; p: permanently]  '
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (BrowseState((ROW,), question="rename", answer="Mine"), ["New title: Mine"]),
+        (BrowseState((ROW,), question="rename", answer="Fix the login"), ["Title: ix the login"]),
+        (BrowseState((ROW,), question="export", answer="long-name.md"), ["To: long-name.md"]),
+        (
+            BrowseState((ROW,), question="delete", bin_days=30),
+            ['Delete "Fix the', 'login"? [y/n; p:', "permanently]"],
+        ),
+        (BrowseState((ROW,), question="delete"), ['Delete "Fix the', 'login" permanently?', "[y/n]"]),
+    ],
+)
+def test_a_narrow_window_shows_what_is_typed_or_deleted_and_how(state: BrowseState, expected: list[str]) -> None:
+    lines = draw_lines(state, replace(LOOK, width=20, height=5))
+    assert [line.rstrip() for line in lines[-len(expected) :]] == expected
 
 
 def test_a_question_shortens_its_own_words_before_the_title() -> None:
