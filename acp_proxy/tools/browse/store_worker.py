@@ -279,7 +279,8 @@ class BrowseStore:
         except FileNotFoundError:  # it was restored elsewhere, or deleted for good
             row = self._find_by_name(kept.agent_folder, name_before_delete(kept.name))
         self.brought_back = make_key(row)
-        return _say_is_back(row)
+        is_readable = self._store.explain_if_unreadable(row.agent_folder, row.name) is None
+        return _say_is_back(row) + ("" if is_readable else " No list shows it, as it cannot be read: acp-proxy verify")
 
     def _archive_as_before(self, row: ListedSession) -> str:
         self._store.set_listed_archived(self._find_now(row), row.is_archived)

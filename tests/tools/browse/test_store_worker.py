@@ -81,6 +81,18 @@ def test_the_title_of_the_agent_stays_the_agents_if_it_is_not_changed(store: Who
     assert library.do(Action("rename", row, "Mend the login")) == "Renamed."
 
 
+def test_a_session_that_cannot_be_read_is_deleted_and_brought_back(store: WholeStore) -> None:
+    path = store_session(store, "s-site", ("Mend the login", []))
+    library = BrowseStore(store.root, make_filter())
+    [row] = library.list_rows(archived=False)
+    path.write_text('{"acp-transcript": 9}\n')
+    assert "within 30 days: acp-proxy restore s-site" in library.do(Action("delete", row, is_soft=True))
+    assert library.do(Action("undo", None)) == (
+        '"s-site" is back. No list shows it, as it cannot be read: acp-proxy verify'
+    )
+    assert path.exists()
+
+
 def test_each_word_may_be_in_a_column_or_in_any_turn(store: WholeStore) -> None:
     store_session(store, "s-site", ("Mend the login", []), ("Add a lantern", []), agent="codex", cwd="/work/site")
     store_session(store, "s-docs", ("Mend the login", []), ("Add a candle", []), agent="gemini", cwd="/work/docs")
