@@ -116,9 +116,9 @@ def parse_until(text: str) -> str:
 def parse_range(earliest: str, latest: str) -> tuple[str, str]:
     """The values of ``--since`` and ``--until``. Raises UsageError, also if nothing can be between them."""
     start, end = parse_since(earliest), parse_until(latest)
-    if start and start == end:
+    if start and start == end and earliest == latest:
         raise UsageError("--since and --until are the same moment, so nothing can match. Make --until later.")
-    if start and end and start > end:
+    if start and end and start >= end:
         raise UsageError("--until is before --since, so nothing can match. Exchange them.")
     return start, end
 

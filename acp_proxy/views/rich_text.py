@@ -33,7 +33,7 @@ from acp_proxy.views.passages import (
     SpokenText,
     is_adjacent,
 )
-from acp_proxy.views.sanitize import clean_output, make_line, make_printable
+from acp_proxy.views.sanitize import clean_output, make_line, make_printable, shorten_paths
 from acp_proxy.views.tool_calls import choose_mark
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class RichPrinter:
         self._previous: Passage | None = None
         self._call_title = ""
         """The title of the last tool call."""
-        self._cwd_prefix = f"{cwd.rstrip('/')}/" if cwd and cwd.strip("/") else ""
+        self._cwd = cwd
 
     def print(self, passage: Passage) -> Iterator[str]:
         """The text to print, piece by piece, since rendering takes time."""
@@ -83,10 +83,10 @@ class RichPrinter:
     def _shorten_paths(self, passage: Passage) -> Passage:
         """The passage with relative paths. A diff of a file that the call's title names has no path."""
         match passage:
-            case CallHeading() if self._cwd_prefix:
-                passage = replace(passage, title=passage.title.replace(self._cwd_prefix, ""))
-            case ShownDiff() if self._cwd_prefix:
-                passage = replace(passage, path=passage.path.removeprefix(self._cwd_prefix))
+            case CallHeading():
+                passage = replace(passage, title=shorten_paths(passage.title, self._cwd))
+            case ShownDiff():
+                passage = replace(passage, path=shorten_paths(passage.path, self._cwd))
         if isinstance(passage, CallHeading):
             self._call_title = passage.title
         elif isinstance(passage, ShownDiff) and passage.path in self._call_title.split():

@@ -75,6 +75,17 @@ def shorten_path(path: str, cwd: str | None) -> str:
     return path.removeprefix(cwd.rstrip("/\\") + "/") if cwd else path
 
 
+_BEFORE_PATH, _AFTER_DIRECTORY = r"""(?<![^\s"'`(\[{<>=,|;&@“«\x02])""", r"""(?![\s"'`)\]}<>,|;&/\\”»\x03]|$)"""
+"""Around a directory with which a path begins. A directory of the same name may be in the middle of another path or
+address, or be all there is: without it, a command would be another one. Search marks what it found (\\x02, \\x03)."""
+
+
+def shorten_paths(text: str, cwd: str | None) -> str:
+    """A line with the paths that begin with the session's directory relative to it."""
+    directory = (cwd or "").rstrip("/")
+    return re.sub(f"{_BEFORE_PATH}{re.escape(directory)}/{_AFTER_DIRECTORY}", "", text) if directory else text
+
+
 def find_uri(block: object) -> str:
     """The name of a resource or of a link to one."""
     return acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.views import sanitize
-from acp_proxy.views.sanitize import clean_text, join_lines, normalize_unicode, shorten_path
+from acp_proxy.views.sanitize import clean_text, join_lines, normalize_unicode, shorten_path, shorten_paths
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,21 @@ def test_no_control_character_remains(text: str) -> None:
 )
 def test_a_path_inside_the_directory_is_relative_to_it(path: str, told: str) -> None:
     assert shorten_path(path, "/home/ada/notes/") == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("cat /app/a.py '/app/b.py' --file=/app/c.py >/app/d", "cat a.py 'b.py' --file=c.py >d"),
+        ("rm -rf /srv/app/data ~/app/data $HOME/app/data C:/app/data", None),
+        ("Fetch https://example.org/app/login and file:///app/x", None),
+        ("rm -rf /app/ && rm -rf '/app/' /app//x", None),
+        ("ls /app/", None),
+    ],
+)
+def test_paths_are_shortened_only_where_they_begin_with_the_directory(text: str, told: str | None) -> None:
+    assert shorten_paths(text, "/app") == shorten_paths(text, "/app/") == (told or text)
+    assert shorten_paths(text, "/") == shorten_paths(text, None) == text
 
 
 def test_text_is_normalized_but_for_long_runs_of_marks() -> None:

@@ -41,7 +41,7 @@ from acp_proxy.views.formatting import (
     format_size,
     strip_markdown,
 )
-from acp_proxy.views.sanitize import clean_text, find_uri, format_json, join_lines
+from acp_proxy.views.sanitize import clean_text, find_uri, format_json, join_lines, shorten_paths
 from acp_proxy.views.tool_calls import Diff, Raw
 
 _OPEN_ROWS = 30
@@ -256,9 +256,7 @@ class TurnRenderer:
 
     def _shorten(self, text: str) -> str:
         """A text with paths relative to the session's directory."""
-        text = join_lines(text)
-        cwd_prefix = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
-        return text.replace(cwd_prefix, "") if cwd_prefix else text
+        return shorten_paths(join_lines(text), self._cwd)
 
 
 def _render_title(call: ToolCall) -> str:

@@ -28,8 +28,8 @@ from acp_proxy.views.conversation import (
     read_words,
 )
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.formatting import format_minute, format_size, strip_markdown
-from acp_proxy.views.sanitize import clean_text, find_uri, join_lines, shorten_path
+from acp_proxy.views.formatting import format_minute, format_size
+from acp_proxy.views.sanitize import clean_text, find_uri, join_lines, shorten_path, shorten_paths
 from acp_proxy.views.tool_calls import Diff, Raw
 
 _MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗"}
@@ -93,7 +93,7 @@ def _write_turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterato
 def _write_item(item: Item, topic: str, head: Head, choices: Choices) -> str:
     if isinstance(item, SpokenMessage):
         words = _write_blocks(item.blocks)
-        if words.strip() == topic or (item.speaker == "user" and _is_topic(item, topic)):
+        if not words.strip() or (item.speaker == "user" and _is_topic(item, topic)):
             return ""
         if item.speaker == "agent":
             return words
@@ -110,19 +110,15 @@ def _write_item(item: Item, topic: str, head: Head, choices: Choices) -> str:
 
 
 def _is_topic(item: SpokenMessage, topic: str) -> bool:
-    """Whether a prompt is no more than the heading of its turn, which has no marks of Markdown."""
-    words = "".join(map(read_words, item.blocks)).strip()
-    return "\n" not in words and strip_markdown(words) == topic
+    """Whether a prompt is no more than the heading of its turn. That has no marks of Markdown, which the user may have
+    meant as they are."""
+    return "".join(map(read_words, item.blocks)).strip() == topic
 
 
 def _write_call(call: ToolCall, head: Head, choices: Choices) -> str:
     status, parts = tool_calls.read_status(call), tool_calls.list_parts(call)
     changes = [part for part in parts if isinstance(part, Diff)]
-    title = (
-        join_lines(tool_calls.read_title(call)).replace(f"{head.cwd}/", "")
-        if head.cwd
-        else join_lines(tool_calls.read_title(call))
-    )
+    title = shorten_paths(join_lines(tool_calls.read_title(call)), head.cwd)
     kind = tool_calls.read_kind(call)
     words = [_MARKS.get(status or "", "…"), *([kind] if kind and not title.lower().startswith(kind) else [])]
     counts = [f"+{added} -{removed}" for added, removed in (diffs.count_rows(change.rows) for change in changes)]

@@ -14,7 +14,7 @@ from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting, session_lines, session_table
-from acp_proxy.views.sanitize import RUNNING, make_line
+from acp_proxy.views.sanitize import RUNNING, make_line, shorten_paths
 
 if TYPE_CHECKING:  # imported late: pipes do not need it
     from rich.text import Text
@@ -140,8 +140,7 @@ def split_excerpt(excerpt: Excerpt, cwd: str | None) -> Iterator[tuple[str, bool
         position = end
     # Directories go after the words are marked, since their places are those in the text with them.
     text = "".join([*pieces, line[position:]])
-    cwd_prefix = (cwd or "").rstrip("/")
-    for piece in (text.replace(f"{cwd_prefix}/", "") if cwd_prefix else text).split(_BEGIN):
+    for piece in shorten_paths(text, cwd).split(_BEGIN):
         word, is_marked, text_after = piece.partition(_END)
         yield from ((word, bool(is_marked)), (text_after, False))
 

@@ -12,7 +12,7 @@ from markdown_it.token import Token
 from acp_proxy.tools.export import markdown
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import document
-from acp_proxy.views.conversation import Item, Note, OtherUpdate, Plan
+from acp_proxy.views.conversation import Item, Note, OtherUpdate, Plan, Speaker
 from acp_proxy.views.document import Choices, Head, Tools
 from tests.views.turns import HEAD, call, diff, message, put_everywhere, text, turn
 
@@ -164,8 +164,15 @@ def test_no_text_breaks_the_structure_of_the_document(words: str) -> None:
     check("".join(markdown.write_document(head, turns, Choices())))
 
 
+@pytest.mark.parametrize("speaker", ["agent", "thought"])
+def test_an_answer_with_the_words_of_the_prompt_is_written(speaker: Speaker) -> None:
+    assert "ping" in write_markdown(message("user", "ping"), message(speaker, "ping"), thoughts=True)
+
+
 def test_a_prompt_that_is_its_heading_is_not_repeated() -> None:
-    written = "".join(markdown.write_document(HEAD, [turn(message("user", "Fix **the** `login`"))], Choices("summary")))
+    written = "".join(markdown.write_document(HEAD, [turn(message("user", "Fix the login"))], Choices("summary")))
     assert written.count("login") == 2  # the title, and the turn's heading
+    written = "".join(markdown.write_document(HEAD, [turn(message("user", "Match a **b** c"))], Choices("summary")))
+    assert "> Match a **b** c" in written  # the heading has no marks
     written = "".join(markdown.write_document(HEAD, [turn(message("user", "Fix `it`\n\nnow"))], Choices("summary")))
     assert "> Fix `it`" in written
