@@ -108,7 +108,7 @@ def _explain_no_such_session(store: CommandStore, selector: str, agent: str) -> 
     message = f"no session matches {selector!r}.{suggestion} To see all sessions: acp-proxy list"
     is_id = re.fullmatch(r"[0-9a-f-]*", selector)
     search_advice = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
-    return NoSuchSession(message, *search_advice)
+    return NoSuchSession(message, *search_advice, *(f"Not read: {text}" for text in store.list_unreadable(agent)))
 
 
 def check_agent(store: CommandStore, agent: str) -> None:

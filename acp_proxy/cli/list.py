@@ -15,7 +15,7 @@ from acp_proxy.cli.choose_session import explain_empty_list, explain_unknown_age
 from acp_proxy.cli.next_command import format_command, repeat_options
 from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen, open_pager
-from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.report_errors import print_failures, report_errors
 from acp_proxy.cli.session_filter import (
     FILTER_PARAMETERS,
     BranchOption,
@@ -109,6 +109,7 @@ def list_sessions(
                     write(block)
         else:
             show_rows(opened_store, chain(first_rows, rows), is_long=long)
+        print_failures("not listed", opened_store.list_unreadable(agent))
         # As for grep: what was asked for is not there.
         if not first_rows and (session_filter.is_narrow or pinned or archived):
             raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import typer
@@ -42,6 +42,17 @@ def _print_error(problem: AcpProxyError) -> None:
     for number, text in enumerate(problem.args):
         line = re.sub(r"(?<!\\)\\udc([89a-f][0-9a-f])", r"\\x\1", str(text))  # a quoted byte that is not UTF-8
         print_on_stderr(f"{'' if number else 'acp-proxy: '}{sanitize.make_line(line)}")
+
+
+_MOST_FAILURES = 10
+
+
+def print_failures(what_failed: str, failures: Sequence[str]) -> None:
+    """Print a line for each of the first failures, and how many more there are. ``what_failed``: such as "not read"."""
+    for text in failures[:_MOST_FAILURES]:
+        typer.echo(f"acp-proxy: {what_failed}: {sanitize.make_line(text)}", err=True)  # not wrapped: a path to copy
+    if len(failures) > _MOST_FAILURES:
+        typer.echo(f"acp-proxy: {what_failed}: {len(failures) - _MOST_FAILURES:,} more", err=True)
 
 
 def print_on_stderr(text: str, indent_columns: int = 0) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct, convert
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.sessions import find_sessions, soft_deleted
 from acp_proxy.sessions.soft_deleted import DeletedSession
-from acp_proxy.sessions.unreadable import explain_unreadable
+from acp_proxy.sessions.unreadable import explain_unreadable, format_unreadable
 from acp_proxy.store import delete, journal, store_root, subagents, user_state
 from acp_proxy.store.index_database import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import JOURNAL
@@ -348,6 +348,16 @@ class CommandStore(StoreBase):
         except (OSError, NewerFormat) as problem:
             return explain_unreadable(path, problem)
         return None
+
+    def list_unreadable(self, agent_words: str = "") -> list[str]:
+        """A line of text for each transcript of these agents that a list or a search left out, since it could not be
+        read."""
+        agent_folders = self.list_agents(agent_words)
+        return [
+            format_unreadable(self.layout.transcript_path(agent_folder, name), problem)
+            for (agent_folder, name), problem in self.layout.unreadable.items()
+            if agent_folder in agent_folders
+        ]
 
     def index_transcript(self, agent_folder: str, name: str, *, is_deferrable: bool = False) -> None:
         """Add a transcript to the index. ``is_deferrable``: its mark may stay instead. Raises Unreadable."""

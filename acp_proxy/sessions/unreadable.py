@@ -15,3 +15,9 @@ def explain_unreadable(path: Path, problem: OSError | NewerFormat) -> tuple[Path
         case TooLarge():
             return Path(problem.filename or path), problem.reason, problem.advice
     return path, errno_name(problem), "Correct its permissions, repair the disk, or delete it"
+
+
+def format_unreadable(path: Path, problem: OSError | NewerFormat) -> str:
+    """The same as ``explain_unreadable`` gives, as one text."""
+    unreadable_path, reason, what_to_do = explain_unreadable(path, problem)
+    return f"{unreadable_path}: {reason}. {what_to_do}"

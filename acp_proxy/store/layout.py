@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.errors import StoreRefused
+from acp_proxy.errors import NewerFormat, StoreRefused
 from acp_proxy.store import store_root
 from acp_proxy.store.databases import empty_database, remove_database
 from acp_proxy.store.journal import Journal
@@ -62,6 +62,9 @@ class Layout:
         self.bin_days: int | None = None
         """The option ``bin-days``: how long transcripts that are soft-deleted from now on can be restored; None: until
         somebody removes them."""
+        self.unreadable: dict[tuple[str, str], OSError | NewerFormat] = {}
+        """The transcripts, by agent and name, that this process wanted to read for the index or a search but could not,
+        and why."""
         self._journals: dict[str, Journal] = {}
 
     @property

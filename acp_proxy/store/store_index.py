@@ -163,8 +163,10 @@ class StoreIndex:
             reader = TranscriptReader(self._layout.transcript_path(agent_folder, name))
         except FileNotFoundError:
             return False
-        except (OSError, NewerFormat):
+        except (OSError, NewerFormat) as problem:
+            self._layout.unreadable[agent_folder, name] = problem.with_traceback(None)
             return True  # it stays marked, and the other sessions are listed
+        self._layout.unreadable.pop((agent_folder, name), None)
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
                 is_complete = index.put_row(agent_folder, name, reader) and not _may_be_imported_still(reader)
@@ -177,8 +179,8 @@ class StoreIndex:
                 self._layout.unmark(agent_folder, name, lambda: _has_changed(reader))
         except FileNotFoundError:
             return False
-        except OSError:
-            pass  # it stays marked, as above
+        except OSError as problem:  # it stays marked, as above
+            self._layout.unreadable[agent_folder, name] = problem.with_traceback(None)
         finally:
             reader.close()
         return True
@@ -281,7 +283,9 @@ class StoreIndex:
         has_pending = self._bring_in_many(
             index, [(agent_folder, name) for name in changes.added if name in unmarked_names], deadline
         )
-        if changes.folder_state and not has_pending:
+        # To become readable, as by chmod, changes neither the folder's times nor a mark.
+        has_unreadable = any((agent_folder, name) in self._layout.unreadable for name in changes.added)
+        if changes.folder_state and not has_pending and not has_unreadable:
             index.remember_folder(agent_folder, changes.folder_state, changes.removals)
 
     def _fill(self, index: Index, agent_folders: tuple[str, ...], deadline: float) -> None:

@@ -493,3 +493,11 @@ def test_one_turn_is_exported(store: WholeStore, tmp_path: Path) -> None:
     assert run(store, "long", "--turn", "1", "--output", str(tmp_path / "x.jsonl")).exit_code == 2
     assert run(store, "--all", "--turn", "1", "--output", f"{tmp_path}/").exit_code == 2
     assert run(store, "long", "--since", "1d").exit_code == 2
+
+
+def test_an_export_of_all_names_a_session_that_no_list_has_read(store: WholeStore, tmp_path: Path) -> None:
+    path = store_session(store, "bad", ("one", TURN))
+    path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
+    store_session(store, "good", ("two", TURN))
+    result = run(store, "--all", "-o", str(tmp_path / "out"))
+    assert (result.exit_code, f"not exported: {path}: " in result.stderr) == (1, True)

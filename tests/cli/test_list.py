@@ -10,6 +10,7 @@ import pytest
 from acp_proxy import shell_quote
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store import folder_changes
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import Command, get_json, invoke, list_ids
 from tests.cli.terminal import run_on_terminal
@@ -321,3 +322,19 @@ def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
     assert "TOKENS" in screen
     assert "  12k  " in screen
     assert "1.50 USD" in screen
+
+
+def test_a_session_that_cannot_be_read_yet_is_named_until_it_can(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)  # the folder counts as seen, although it is new
+    path = store_session(store, "s", ("Mend it", []))
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"acp-transcript":1', b'"acp-transcript":9'))
+    for mark in store.root.glob("unindexed/*/*"):
+        mark.unlink()
+    assert f"acp-proxy: not listed: {path}: " in run(store).stderr
+    assert f"Not read: {path}: " in invoke("show", "s", "--store", str(store.root)).stderr
+    path.write_bytes(content)
+    result = run(store)
+    assert ("Mend it" in result.stdout, result.stderr) == (True, "")

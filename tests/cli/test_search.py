@@ -740,3 +740,16 @@ def test_no_matching_call_exits_with_1(store: WholeStore) -> None:
     assert run(store, "--tool", "VIEW", "--failed").stderr == "No tool call matches. Try fewer options.\n"
     both = run(store, "--tool", "nothing", "--failed")
     assert both.stderr.startswith("No tool call matches. Try fewer options.\nTools that were called: ")
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("words", [["login"], ["--failed"], ["login", "--in", "user"]])
+def test_a_transcript_that_cannot_be_read_is_named(store: WholeStore, words: list[str], is_indexed: bool) -> None:
+    two_sessions(store)
+    [path] = store.root.glob("transcripts/*/first-*.jsonl")
+    if is_indexed:
+        store.list_all()
+    path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
+    *_, line = run(store, *words).stderr.splitlines()
+    assert line.startswith(f"acp-proxy: not searched: {path}: ")
+    assert "not searched" not in run(store, *words, "--agent", "other").stderr

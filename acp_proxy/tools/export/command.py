@@ -18,7 +18,7 @@ from acp_proxy.cli.choose_session import choose_session, explain_unknown_agent
 from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
-from acp_proxy.cli.report_errors import print_on_stderr, report_errors, report_wrong_usage
+from acp_proxy.cli.report_errors import print_failures, print_on_stderr, report_errors, report_wrong_usage
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.config import options
@@ -44,7 +44,7 @@ _Tools = Literal["none", "summary", "full"]
 _JSONL: _Format = "jsonl"
 _INDEX = "index.html"
 _MOST_LISTED = 10
-"""More files than these are not listed on a terminal, nor more that could not be written."""
+"""More files than these are not listed on a terminal."""
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _SLUG_LENGTH, _WORD_CATEGORIES = 40, "LMN"
 """The characters of a title in a file name, and Unicode's categories of those that belong to a word."""
@@ -167,11 +167,13 @@ def export(
         named_rows = [*all_rows, *(choose_session(opened_store, selector, agent) for selector in sessions or ())]
         # A session given twice is written once.
         rows = list({(row.agent_folder, row.name): row for row in named_rows}.values())
+        left_out = opened_store.list_unreadable(agent) if is_several and not sessions else []
+        print_failures("not exported", left_out)
         if not rows:
             unknown = explain_unknown_agent(opened_store, agent)
             text = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else "There is no session to export."
             print_on_stderr(text if unknown else f"{text} To see all sessions: acp-proxy list")
-            raise typer.Exit(1 if session_filter.is_narrow else 0)  # as for list
+            raise typer.Exit(1 if session_filter.is_narrow or left_out else 0)  # as for list
         source, target = _Source(opened_store, chosen_form, choices, masking), Path(os.path.expanduser(output))
         stack.callback(source.warn)
         if web:
@@ -185,6 +187,8 @@ def export(
             with source.open_exported(rows[0]) as exported:
                 output_files.write_file(target, exported.pieces, force=force)
             typer.echo(sanitize.make_line(str(target)))
+        if left_out:
+            raise typer.Exit(1)
 
 
 def export_to_named_file(store: CommandStore, row: "ListedSession", output: Path) -> None:
@@ -359,10 +363,7 @@ def _export_to_directory(
     if session_count:
         sessions = "1 session" if session_count == 1 else f"{session_count:,} sessions"
         typer.echo(sanitize.make_line(f"Exported {sessions} to {directory}"), err=True)  # not wrapped: a path to copy
-    for text in failures[:_MOST_LISTED]:
-        typer.echo(f"acp-proxy: not exported: {sanitize.make_line(text)}", err=True)
-    if len(failures) > _MOST_LISTED:
-        typer.echo(f"acp-proxy: not exported: {len(failures) - _MOST_LISTED:,} more", err=True)
+    print_failures("not exported", failures)
     if existing_count:
         files = "1 file" if existing_count == 1 else f"{existing_count:,} files"
         print_on_stderr(

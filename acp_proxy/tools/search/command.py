@@ -17,7 +17,7 @@ from acp_proxy.cli.next_command import format_command, repeat_agent_option, repe
 from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.progress import PATIENCE_SECONDS, ProgressBar, begin_progress
-from acp_proxy.cli.report_errors import print_on_stderr, report_errors, report_wrong_usage
+from acp_proxy.cli.report_errors import print_failures, print_on_stderr, report_errors, report_wrong_usage
 from acp_proxy.cli.session_filter import (
     BranchOption,
     CwdOption,
@@ -168,6 +168,8 @@ def search(
         if not hits:
             asked = _Asked(context, words_given, words, store, agent, parts or [], as_json)
             print_on_stderr(_explain_nothing(opened_store, asked, attempts, alternatives))
+        print_failures("not searched", opened_store.list_unreadable(agent))
+        if not hits:
             raise typer.Exit(1)
         if not found.result.is_all and not as_json:
             count_text = "There is more than 1 session." if limit == 1 else f"There are more than {limit} sessions."

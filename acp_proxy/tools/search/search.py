@@ -291,12 +291,13 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         with self._replace_broken(digit):
             table_state = self._by_digit[digit].find_transcript(key)
         try:
-            reader = TranscriptReader(self._layout.transcript_path(*key))
-        except (OSError, NewerFormat):
+            with closing(TranscriptReader(self._layout.transcript_path(*key))) as reader:
+                return self._read(key, table_state, reader)
+        except FileNotFoundError:  # deleted in the meantime
             return None
-        with closing(reader), suppress(OSError):
-            return self._read(key, table_state, reader)
-        return None
+        except (OSError, NewerFormat) as problem:
+            self._layout.unreadable[key] = problem.with_traceback(None)
+            return None
 
     @abstractmethod
     def _read(self, key: Key, table_state: IndexedTranscript | None, reader: TranscriptReader) -> Addition[Row] | None:

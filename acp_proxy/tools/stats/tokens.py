@@ -16,7 +16,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.sessions.command_store import CommandStore
-from acp_proxy.sessions.unreadable import explain_unreadable
+from acp_proxy.sessions.unreadable import format_unreadable
 from acp_proxy.store.index_database import ListedSession
 from acp_proxy.tools.stats.prices import Prices, TokenCounts, read_number
 from acp_proxy.transcript import file_format
@@ -102,8 +102,7 @@ def count_tokens(
             with closing(store.open_listed(row)) as reader:
                 sessions.append(_read_session(row, reader))
         except (OSError, NewerFormat) as problem:
-            path, reason, what_to_do = explain_unreadable(store.find_path(row), problem)
-            failures.append(f"{path}: {reason}. {what_to_do}")
+            failures.append(format_unreadable(store.find_path(row), problem))
     # How an agent counts shows in any of its sessions.
     per_turn = {session_use.row.agent_folder for session_use in sessions if session_use.is_per_turn}
     spent_by_row: dict[str, TokenSpending] = {}

@@ -18,7 +18,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.disk_use import measure_sizes
 from acp_proxy.sessions.soft_deleted import summarize
-from acp_proxy.sessions.unreadable import explain_unreadable
+from acp_proxy.sessions.unreadable import format_unreadable
 from acp_proxy.store.index_database import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.reader import TranscriptReader
@@ -153,10 +153,7 @@ def measure_usage(
                                 usage, sizes.get(name, 0) + (size if name in plain_names else 0), choose_group
                             )
                     except (OSError, NewerFormat) as problem:
-                        path, reason, what_to_do = explain_unreadable(
-                            layout.transcript_path(agent_folder, name), problem
-                        )
-                        failures.append(f"{path}: {reason}. {what_to_do}")
+                        failures.append(format_unreadable(layout.transcript_path(agent_folder, name), problem))
             if agent_usage.groups:
                 usage_by_agent[agent_folder] = agent_usage
         return usage_by_agent, failures
