@@ -32,7 +32,7 @@ from acp_proxy.transcript.reader import AlikeLines, Line, TranscriptReader
 from acp_proxy.transcript.titles import shorten_masks
 from acp_proxy.views.sanitize import strip_sequences
 
-SCHEMA = 5
+SCHEMA = 6
 _BUSY_SECONDS = 5.0
 _TRANSCRIPT_BITS = 24
 _TRANSCRIPT_MASK = (1 << _TRANSCRIPT_BITS) - 1
@@ -351,7 +351,7 @@ class PartTable(SearchTable):
     """
 
     KIND = ".parts"
-    SCHEMA = 3
+    SCHEMA = 4
     COLUMNS = tuple(query.TurnPart)
     TABLES = make_tables(COLUMNS, SCHEMA)
 

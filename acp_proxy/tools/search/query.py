@@ -3,7 +3,8 @@
 SQLite's tokenizer (unicode61) makes a word of every run of letters and digits, ignoring case and, of Latin letters,
 diacritics. It compares characters, so text and queries get one normal form of Unicode. In scripts without spaces, a run
 would be a whole sentence: there, every letter is made a word, by invisible spaces around it, and a query becomes a
-phrase of letters. Any input becomes a query with valid syntax.
+phrase of letters. So is every sign that is newer than the tokenizer's Unicode (6.1), such as most emoji: it takes them
+for letters. Any input becomes a query with valid syntax.
 """
 
 import re
@@ -39,7 +40,11 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
     "\uac00-\ud7af\uff66-\uffdc"  # Korean, whose words have their endings on them; half-width forms
 )
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_NEW_SIGNS = (
+    "\u20ba-\u20cf\u2066-\u2069\u23f4-\u23ff\u2700\u2b4d-\u2bff\u2e3c-\u2e7f"  # currencies, symbols, punctuation
+    "\U0001f000-\U0001faff"  # emoji: the blocks are filled up with every version
+)
+_ALONE_RUN = re.compile(f"[{_UNSPACED}{_NEW_SIGNS}]+")
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1d\x1f\x7f\ud800-\udfff]")
 _SHARP_S = re.compile("ss|ß", re.IGNORECASE)
 _MOST_SPELLINGS = 8
@@ -51,7 +56,7 @@ def separate_words(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = normalize_unicode(_NO_TEXT.sub(" ", text))
-    return text if text.isascii() else _UNSPACED_RUN.sub(lambda run: f"{SPACE}{SPACE.join(run[0])}{SPACE}", text)
+    return text if text.isascii() else _ALONE_RUN.sub(lambda run: f"{SPACE}{SPACE.join(run[0])}{SPACE}", text)
 
 
 def join_words(text: str) -> str:

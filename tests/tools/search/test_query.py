@@ -140,6 +140,15 @@ def test_a_word_is_found_in_each_normal_form(database: sqlite3.Connection, word:
     assert finds(database, f"see {composed} end", decomposed)
 
 
+@pytest.mark.parametrize(
+    "word", ["Fixed", "bot", "First", "Done", "tests", "500", "great", "isolated", "paused", "green", "love"]
+)
+def test_a_word_beside_a_sign_is_found(database: sqlite3.Connection, word: str) -> None:
+    signs = "🛠️Fixed 1️⃣First 🤖bot ✅Done🥳 🧪tests ₽500 👍🏽great \u2066isolated\u2069 ⏸paused 🟢green ❤️love"
+    assert finds(database, signs, word)
+    assert query.join_words(query.separate_words(signs)) == signs
+
+
 def test_separated_text_can_be_joined_again() -> None:
     assert query.join_words(query.separate_words(TEXT)) == unicodedata.normalize("NFC", TEXT)
     assert query.separate_words("plain text") == "plain text"
