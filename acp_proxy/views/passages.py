@@ -227,6 +227,8 @@ class _PassageBuilder:
             yield self._make_diff(item)
         elif isinstance(block, Mapping) and acp.text(block, "type") != "text":
             yield AttachmentLine(None, self._describe_attachment(block), True)
+            if self._is_full and (text := acp.text(acp.member(block, "resource"), "text")) is not None:
+                yield CallText("", text)
         elif self._is_full:
             yield CallText("", text if (text := acp.text(block, "text")) is not None else _format_json(item))
 

@@ -196,6 +196,13 @@ def test_images_and_files_are_saved_and_named(store: ProxyStore, tmp_path: Path)
     ]
 
 
+def test_the_text_of_a_resource_that_a_tool_returns_is_shown_in_full(store: ProxyStore) -> None:
+    resource = {"type": "resource", "resource": {"uri": "file:///x.md", "text": "xylophone"}}
+    content = [{"type": "content", "content": resource}]
+    store_session(store, "s", ("one", [{"sessionUpdate": "tool_call", "toolCallId": "2", "content": content}]))
+    assert "xylophone" in get_stdout(store, "s", "--full")
+
+
 def test_saved_images_are_private(store: ProxyStore, tmp_path: Path) -> None:
     store_session(store, "s", ("one", TURN))
     [saved] = get_stdout(store, "s", "--extract", str(tmp_path)).splitlines()

@@ -351,7 +351,7 @@ class PartTable(SearchTable):
     """
 
     KIND = ".parts"
-    SCHEMA = 4
+    SCHEMA = 5
     COLUMNS = tuple(query.TurnPart)
     TABLES = make_tables(COLUMNS, SCHEMA)
 

@@ -124,7 +124,8 @@ def _read_output(call: ToolCall) -> Iterator[str]:
     command there again, and a search for a command in what was printed would find every call of it.
     """
     input_texts = set(_iterate_texts(call.fields.get("rawInput")))
-    texts = [acp.text(acp.member(item, "content"), "text") or "" for item in _read_list(call.fields.get("content"))]
+    blocks = [acp.member(item, "content") for item in _read_list(call.fields.get("content"))]
+    texts = [acp.text(block, "text") or acp.text(acp.member(block, "resource"), "text") or "" for block in blocks]
     texts += [text for text in _iterate_texts(call.fields.get("rawOutput")) if text not in input_texts]
     yield from {strip_fence(text): None for text in map(strip_sequences, texts) if text}
 

@@ -96,12 +96,14 @@ WORDS = {
     "written line": TurnPart.TOOLS,
     "former line": TurnPart.TOOLS,
     "passed": TurnPart.OUTPUT,
+    "xylophone": TurnPart.OUTPUT,
 }
 
 
 @pytest.mark.parametrize(("words", "part"), WORDS.items())
 def test_words_are_found_in_their_part_alone(store: WholeStore, words: str, part: TurnPart) -> None:
     link = {"type": "resource_link", "name": "notes.txt", "uri": "file:///n"}
+    resource = {"type": "resource", "resource": {"uri": "file:///x.md", "text": "xylophone"}}
     given = {"command": ["make", "tests"], "env": [{"name": "tests", "value": "verbose"}]}
     diff = {"type": "diff", "path": "/p/other.py", "oldText": "same\nformer line", "newText": "same\nwritten line"}
     transcript_lines.store_lines(
@@ -113,7 +115,7 @@ def test_words_are_found_in_their_part_alone(store: WholeStore, words: str, part
         agent_chunk("kie is old"),
         update("agent_thought_chunk", content={"type": "text", "text": "secretly"}),
         begin(rawInput=given, locations=[{"path": "/p/src/mend.py"}]),
-        end(text("3 passed"), diff),
+        end(text("3 passed"), diff, {"type": "content", "content": resource}),
         answer(),
     )
     assert [each for each in TurnPart if find_turns(store, words, parts=(each,))] == [part]
