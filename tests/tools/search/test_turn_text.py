@@ -1,6 +1,7 @@
 """The text of each turn, read from the beginning or from the last turn on."""
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -248,29 +249,45 @@ def describe_items(turn: conversation.ConversationTurn) -> list[tuple[int, str]]
     ]
 
 
-_SAID = {
-    "prompt": lambda word: prompt_line(word),
+_SAID: dict[str, Callable[..., bytes]] = {
+    "prompt": lambda word, id: prompt_line(word, id=id),
     "agent": lambda word: agent_chunk(f"{word} "),
     "thought": lambda word: update(THOUGHT, **text("hm")),
     "user": lambda word: update(USER, **text(word)),
     "call": lambda word: update("tool_call", toolCallId=word.strip("w"), title=word),  # an id is no word
     "plan": lambda word: update("plan", entries=[{"content": "step", "status": "pending", "priority": "low"}]),
     "usage": lambda word: update("usage_update", used=1),
-    "answer": lambda word: answer(),
-    "other prompt": lambda word: prompt_line(word, run="run002"),
+    "answer": lambda word, id: answer(id=id),
+    "other prompt": lambda word, id: prompt_line(word, run="run002", id=id),
     "other agent": lambda word: agent_chunk(f"{word} ", run="run002"),
-    "other answer": lambda word: answer(run="run002"),
+    "other answer": lambda word, id: answer(run="run002", id=id),
 }
+
+
+def say(kinds: list[str], lines: Mapping[str, Callable[..., bytes]]) -> Iterator[bytes]:
+    """The lines of a transcript, each with a word of its own. No two open requests of a connection have one id, and an
+    answer is that to the first one."""
+    open_ids: dict[str, list[int]] = {transcript_lines.RUN: [], "run002": []}
+    for at, kind in enumerate(kinds):
+        run = "run002" if kind.startswith("other") else transcript_lines.RUN
+        if kind.endswith("prompt"):
+            open_ids[run].append(at)
+            yield lines[kind](f"w{at}w", at)
+        elif kind.endswith("answer") or kind in ("error", "reason"):
+            yield lines[kind](f"w{at}w", open_ids[run].pop(0) if open_ids[run] else len(kinds))
+        else:
+            yield lines[kind](f"w{at}w")
 
 
 @given(st.lists(st.sampled_from(list(_SAID)), max_size=30))
 @example(["prompt", "call", "prompt", "answer", "answer", "prompt"])
 @example(["prompt", "agent", "other prompt", "agent", "other agent", "call", "answer", "other agent", "other answer"])
+@example(["prompt", "agent", "prompt", "agent", "prompt", "answer", "user", "agent", "answer", "agent"])
 def test_turns_are_the_shown_turns_with_all_their_words(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[str]
 ) -> None:
     """Including an echo of the prompt with expanded references, which is not shown."""
-    path = write(tmp_path_factory.mktemp("turns"), *(_SAID[kind](f"w{at}w") for at, kind in enumerate(kinds)))
+    path = write(tmp_path_factory.mktemp("turns"), *say(kinds, _SAID))
     reader = TranscriptReader(path)
     shown = [
         (turn.number, set(re.findall(r"w\d+w", repr(turn.items))))
@@ -299,8 +316,8 @@ _SHOWN = _SAID | {
         update("tool_call", toolCallId=word, content=[{"type": "terminal", "terminalId": word}], status="failed")
         + transcript_lines.note("terminal", terminalId=word, output=f"{word}\n" * 20)
     ),
-    "error": lambda word: answer(error={"code": 1, "message": word}),
-    "reason": lambda word: answer(error={"code": 1, "message": "no", "data": {"details": word}}),
+    "error": lambda word, id: answer(error={"code": 1, "message": word}, id=id),
+    "reason": lambda word, id: answer(error={"code": 1, "message": "no", "data": {"details": word}}, id=id),
     "gone": lambda word: transcript_lines.note("failed", message=word),
 }
 
@@ -309,7 +326,7 @@ _SHOWN = _SAID | {
 @example(["prompt", "failed", "fails", "terminal", "thought", "plan", "error", "prompt", "fails", "gone"])
 @example(["prompt", "reason"])
 def test_all_that_show_shows_is_searched(tmp_path_factory: pytest.TempPathFactory, kinds: list[str]) -> None:
-    path = write(tmp_path_factory.mktemp("turns"), *(_SHOWN[kind](f"w{at}w") for at, kind in enumerate(kinds)))
+    path = write(tmp_path_factory.mktemp("turns"), *say(kinds, _SHOWN))
     reader = TranscriptReader(path)
     number, shown = 0, dict[int, set[str]]()
     for passage in make_passages(conversation.read_parts(reader, transcript_lines.SESSION)):
