@@ -55,7 +55,7 @@ class _QueuedPrompts:
         self._open_prompts: dict[_PromptKey, int] = {}
         """The prompts without an answer, in order, and the offsets after their lines."""
         self._silent_runs: set[str] = set()
-        """The connections whose last prompt the agent has not answered with a word or a call yet."""
+        """The connections whose last prompt the agent has neither repeated nor answered with a word or a call yet."""
         self._held: list[Line | AlikeLines] = []
         """The lines from a prompt on that came during another one's turn."""
         self._running: _PromptKey = "", b""
@@ -152,7 +152,7 @@ class _QueuedPrompts:
         return line
 
     def _note_said(self, entry: Entry) -> None:
-        if entry.run in self._silent_runs and _find_said(entry) not in (None, update_kinds.USER_CHUNK):
+        if entry.run in self._silent_runs and _find_said(entry):
             self._silent_runs.discard(entry.run)
 
 

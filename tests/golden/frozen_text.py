@@ -133,7 +133,8 @@ def commands(store: Path, *, verifies: bool = False) -> Iterator[tuple[str, str]
     name, rows = _printed(store, "list")
     yield name, "\n".join(sorted(rows.splitlines()))  # sessions of the same millisecond have no order
     name, rows = _printed(store, "list", "--json")
-    yield name, _lines(sorted(json.loads(rows or "[]"), key=lambda row: (row["sessionId"], row["transcript"])))
+    listed, end = json.JSONDecoder().raw_decode(rows or "[]")  # what stderr says follows
+    yield name, _lines(sorted(listed, key=lambda row: (row["sessionId"], row["transcript"]))) + rows[end:]
     if verifies:
         yield _printed(store, "verify")
     for session in sorted({each.id for each in open_store(store).sessions()} if store.exists() else ()):

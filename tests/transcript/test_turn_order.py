@@ -119,6 +119,7 @@ def test_a_prompt_that_is_repeated_during_the_running_turn_stays_there() -> None
     rest = said("a", "A2"), answered("a"), said("a", "B"), answered("a", 2)
     assert order(asked("a"), said("a", "A1"), asked("a", 2), echoed("a"), *rest) == [*range(1, 9)]
     assert order(asked("a"), asked("a", 2), said("a", "A1"), echoed("a"), *rest) == [*range(1, 9)]
+    assert order(asked("a"), echoed("a"), asked("a", 2), echoed("a"), *rest) == [*range(1, 9)]
     assert order(asked("a"), asked("a", 2), echoed("a"), *rest) == [1, 3, 4, 5, 2, 6, 7]
 
 
