@@ -7,7 +7,7 @@ code, other styles, frames, forms, connections, and images that are not part of 
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -16,7 +16,7 @@ from acp_proxy import __version__
 from acp_proxy.protocol import acp
 from acp_proxy.tools.changes.describe import ChangedFile
 from acp_proxy.tools.export.highlighting import highlight, highlight_file
-from acp_proxy.tools.export.markdown_html import render_line, render_link, render_markdown
+from acp_proxy.tools.export.markdown_html import render_line, render_link, render_markdown, render_verbatim
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import find_image
 from acp_proxy.views.conversation import (
@@ -202,7 +202,7 @@ class TurnRenderer:
         return _render_notice(document.explain_note(item)) if isinstance(item, Note) else _render_other(item)
 
     def _render_message(self, item: SpokenMessage) -> str:
-        words = _render_blocks(item.blocks, breaks=item.speaker == "user")
+        words = _render_blocks(item.blocks, render_verbatim if item.speaker == "user" else render_markdown)
         if item.speaker == "thought":
             return f'<details class="thought"><summary>Thought</summary><div class="said">{words}</div></details>\n'
         speaker = "User" if item.speaker == "user" else self._agent
@@ -266,10 +266,9 @@ def _render_title(call: ToolCall) -> str:
     return strip_markdown(title) if is_words else title
 
 
-def _render_blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
+def _render_blocks(blocks: Iterable[Mapping[str, object]], render_text: Callable[[str], str] = render_markdown) -> str:
     return "".join(
-        render_markdown(part, breaks=breaks) if isinstance(part, str) else _render_block(part)
-        for part in document.join_texts(blocks)
+        render_text(part) if isinstance(part, str) else _render_block(part) for part in document.join_texts(blocks)
     )
 
 

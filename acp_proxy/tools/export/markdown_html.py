@@ -34,16 +34,22 @@ _LONG_CELL = 20
 """Characters of a cell that give its column a least width on a narrow screen: it would be a word wide."""
 
 
-def render_markdown(text: str, *, breaks: bool = False) -> str:
-    """Markdown as HTML. ``breaks``: a newline is a line break, as where people type."""
+def render_markdown(text: str) -> str:
+    """Markdown as HTML."""
     if len(text) > LIMIT:
         return f'<pre class="long" dir="auto" tabindex="0">{escape(text)}</pre>\n'
-    return str(_make_parser(breaks).render(text))
+    return str(_make_parser().render(text))
+
+
+def render_verbatim(text: str) -> str:
+    """Text as HTML, as it was written: what people type or paste is seldom Markdown. Web addresses are links."""
+    words = _link_addresses(text.strip("\n"))
+    return f'<p class="verbatim" dir="auto">{words}</p>\n'
 
 
 def render_line(line: str) -> str:
     """One line of Markdown, as HTML without a block around it."""
-    return str(_make_parser(False).renderInline(line))
+    return str(_make_parser().renderInline(line))
 
 
 def render_link(address: str, words: str) -> str:
@@ -53,9 +59,14 @@ def render_link(address: str, words: str) -> str:
     return f'<a href="{escape(address)}" {_REL}>{escape(words)}</a>'
 
 
+def _link_addresses(text: str) -> str:
+    parts = _ADDRESS.split(text)  # every second part is an address
+    return "".join(render_link(part, part) if number % 2 else escape(part) for number, part in enumerate(parts))
+
+
 @cache
-def _make_parser(breaks: bool) -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False, "breaks": breaks}, renderer_cls=_Renderer)
+def _make_parser() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}, renderer_cls=_Renderer)
     # The parser accepts every link, so that the renderer can show the words of those that are not web addresses.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     markdown.core.ruler.push("linked", _mark_linked)
@@ -128,10 +139,7 @@ def _mark_cells(state: StateCore) -> None:
 class _Renderer(RendererHTML):
     def text(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         content = tokens[index].content
-        if "linked" in tokens[index].meta:
-            return escape(content)
-        parts = _ADDRESS.split(content)  # every second part is an address
-        return "".join(render_link(part, part) if number % 2 else escape(part) for number, part in enumerate(parts))
+        return escape(content) if "linked" in tokens[index].meta else _link_addresses(content)
 
     def link_open(
         self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]

@@ -204,9 +204,9 @@ def test_the_contents_link_to_the_turns_by_their_prompts() -> None:
 
 
 def test_each_message_names_its_speaker() -> None:
-    told = body(message("user", "one\ntwo"), message("thought", "hm"), message("agent", "**done**"))
-    assert words(told) == "Turn 1 09:15 User: one two Thoughthm my-agent: done"
-    assert "one<br" in told
+    told = body(message("user", "[one]: *two*\n    three"), message("thought", "hm"), message("agent", "**done**"))
+    assert words(told) == "Turn 1 09:15 User: [one]: *two* three Thoughthm my-agent: done"
+    assert "*two*\n    three" in told
     assert "<strong>done</strong>" in told
     assert '<details class="thought"><summary>Thought</summary>' in told
     assert "hm" not in body(message("thought", "hm"), thoughts=False)

@@ -1,6 +1,7 @@
 """Markdown of messages as HTML: only what is safe, and only links to the web."""
 
 import re
+from html import unescape
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.tools.export import markdown_html
 from acp_proxy.tools.export.highlighting import highlight
-from acp_proxy.tools.export.markdown_html import render_markdown
+from acp_proxy.tools.export.markdown_html import render_markdown, render_verbatim
 
 TAGS = frozenset(
     {
@@ -63,7 +64,7 @@ def check(html: str) -> None:
 )
 def test_html_in_text_stays_text(text: str) -> None:
     check(render_markdown(text))
-    check(render_markdown(text, breaks=True))
+    check(render_verbatim(text))
 
 
 PIECES = ["<script>", "[", "](", ")", "javascript:x", "https://x", "`", "```", "\n", "|", "-|", "*", "!", '"', "'"]
@@ -166,9 +167,10 @@ def test_an_empty_head_is_an_ordinary_cell() -> None:
     assert re.findall(r"</?t[hd]\b", html)[:4] == ["<td", "</td", "<th", "</th"]
 
 
-def test_breaks_keeps_the_lines_of_a_prompt() -> None:
-    assert "<br" in render_markdown("one\ntwo", breaks=True)
-    assert "<br" not in render_markdown("one\ntwo")
+def test_a_verbatim_text_keeps_every_character_and_links_addresses() -> None:
+    text = "[TODO]: tests\nC:\\_build\\.git <b> a*b*c __init__\n\n    return 1 & 2"
+    assert unescape(render_verbatim(f"\n{text}\n")) == f'<p class="verbatim" dir="auto">{text}</p>\n'
+    assert '<a href="https://example.org/"' in render_verbatim("see https://example.org/.")
 
 
 def test_a_very_long_text_is_not_read_as_markdown() -> None:
