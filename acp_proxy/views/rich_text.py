@@ -218,12 +218,14 @@ def split_markdown(text: str, length: int) -> Iterator[str]:
 def _load_markdown() -> "type[Markdown]":
     """Rich's Markdown, imported late: it is slower to import than everything else here."""
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
     from rich.markdown import CodeBlock, Markdown, TableElement
     from rich.markdown import Heading as RichHeading
     from rich.syntax import Syntax
     from rich.table import Table
 
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    # Without link definitions: a line such as `[Answer]: yes` would vanish.
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
 
     class LeftHeading(RichHeading):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -231,7 +233,19 @@ def _load_markdown() -> "type[Markdown]":
             yield self.text
 
     class CompactCode(CodeBlock):
+        info = ""
+        """What stands behind the fence: the language, and what else an agent says there, such as a path."""
+
+        @classmethod
+        def create(cls, markdown: Markdown, token: Token) -> CodeBlock:
+            block = super().create(markdown, token)
+            assert isinstance(block, cls)
+            block.info = token.info.strip()
+            return block
+
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            if self.info:
+                yield Text(self.info, "dim")
             for code in super().__rich_console__(console, options):
                 if isinstance(code, Syntax):
                     code.padding = (0, 1)  # Markdown has put an empty line before it already

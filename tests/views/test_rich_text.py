@@ -58,6 +58,7 @@ NARROW = """\
   \x1b[1m • \x1b[0mone
   \x1b[1m • \x1b[0m\x1b[1mtwo\x1b[0m
 
+  \x1b[2mpython\x1b[0m
    def f(x):
        return x
 
@@ -125,6 +126,7 @@ WIDE = """\
   \x1b[1m • \x1b[0mone
   \x1b[1m • \x1b[0m\x1b[1mtwo\x1b[0m
 
+  \x1b[2mpython\x1b[0m
    \x1b[94mdef\x1b[0m\x1b[90m \x1b[0m\x1b[92mf\x1b[0m(x):
        \x1b[94mreturn\x1b[0m x
 
@@ -210,6 +212,10 @@ def test_full_does_not_wrap_the_output_of_programs() -> None:
         (":warning: x", ":warning: x"),
         ("[text](https://example.com/)", "text (https://example.com/)"),
         ("# Title", "Title"),
+        ("[Answer]: yes", "[Answer]: yes"),
+        ("[a][b] [b]\n\n[b]: c", "[a][b] [b]\n\n  [b]: c"),
+        ("```12:15:app/Todo.tsx\ncode\n```", "12:15:app/Todo.tsx\n   code"),
+        ("```python title=a.py\nx = 1\n```", "python title=a.py\n   x = 1"),
     ],
 )
 def test_markdown_keeps_every_character_of_the_text(markdown: str, seen: str) -> None:

@@ -72,7 +72,8 @@ def _make_parser() -> MarkdownIt:
     markdown.core.ruler.push("linked", _mark_linked)
     for rule in (_set_directions, _order_headings, _mark_tasks, _mark_cells):
         markdown.core.ruler.push(rule.__name__, rule)
-    return markdown.enable(["table", "strikethrough"])
+    # Without link definitions: a line such as `[Answer]: yes` would vanish.
+    return markdown.enable(["table", "strikethrough"]).disable("reference")
 
 
 def _mark_linked(state: StateCore) -> None:
@@ -161,9 +162,9 @@ class _Renderer(RendererHTML):
         return f"<span>{escape(words)}</span>" if "linked" in tokens[index].meta else render_link(address, words)
 
     def fence(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        language, *_ = [*tokens[index].info.split(maxsplit=1), ""]
-        code = highlight(tokens[index].content, language)
-        return f'<div class="fence"><p class="language">{escape(language)}</p>\n{code}</div>\n' if language else code
+        info = tokens[index].info.strip()  # the language, and what else an agent says there, such as a path
+        code = highlight(tokens[index].content, info.partition(" ")[0])
+        return f'<div class="fence"><p class="language">{escape(info)}</p>\n{code}</div>\n' if info else code
 
     def code_block(
         self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]

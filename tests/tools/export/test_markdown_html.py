@@ -143,8 +143,13 @@ def test_code_in_known_languages_is_coloured() -> None:
     assert render_markdown("```\ndef\n```") == plain
     assert (
         render_markdown("```nonsense x\ndef\n```")
-        == f'<div class="fence"><p class="language">nonsense</p>\n{plain}</div>\n'
+        == f'<div class="fence"><p class="language">nonsense x</p>\n{plain}</div>\n'
     )
+    assert '<span class="k">def</span>' in render_markdown("```python title=a.py\ndef f(): ...\n```")
+
+
+def test_a_line_in_the_form_of_a_link_definition_stays() -> None:
+    assert unescape(render_markdown("[a][b]\n\n[b]: c")) == '<p dir="auto">[a][b]</p>\n<p dir="auto">[b]: c</p>\n'
 
 
 def test_tables_scroll_and_are_aligned_without_styles() -> None:
