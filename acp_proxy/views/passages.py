@@ -62,11 +62,13 @@ class AttachmentLine:
 
 @dataclass(frozen=True, slots=True)
 class CallHeading:
-    """A tool call. ``is_change``: it appeared in an earlier turn, and this is what changed."""
+    """A tool call. ``is_change``: it appeared in an earlier turn, and this is what changed. ``is_whole``: its title may
+    need several lines."""
 
     title: str
     status: str | None
     is_change: bool
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +208,10 @@ class _PassageBuilder:
 
     def _add_call(self, call: ToolCall) -> Iterator[Passage]:
         title = acp.text(call.fields, "title") or self._titles.get(call.id) or acp.text(call.fields, "name") or call.id
-        self._titles[call.id] = title[:_TITLE_LENGTH]
-        yield CallHeading(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
+        if not self._is_full and len(title) > _TITLE_LENGTH:
+            title = title[: _TITLE_LENGTH - 1] + "…"
+        self._titles[call.id] = title
+        yield CallHeading(title, acp.text(call.fields, "status"), not call.is_new, self._is_full)
         if self._is_full:
             yield from (AttachmentLine(None, f"at {path}", True) for path in tool_calls.list_paths(call))
             if (raw_input := call.fields.get("rawInput")) is not None:

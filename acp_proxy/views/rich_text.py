@@ -148,9 +148,11 @@ def _render(passage: Passage) -> Iterator[RenderableType]:
 
 
 def _render_heading(heading: CallHeading) -> Text:
-    """The line of a tool call, of any length: rich cuts it to the terminal."""
+    """The line of a tool call. Rich cuts it to the terminal, unless the title is to be shown whole."""
     sign, style = choose_mark(heading.status)
-    text = Text(no_wrap=True, overflow="ellipsis").append(f"{sign} ", style)
+    text = Text(no_wrap=not heading.is_whole, overflow="fold" if heading.is_whole else "ellipsis").append(
+        f"{sign} ", style
+    )
     if heading.is_change:
         text.append("later: ", "dim")
     if heading.status not in (None, "completed"):

@@ -92,6 +92,12 @@ def test_full_shows_all_content_of_tool_calls() -> None:
         assert part in text
 
 
+def test_only_full_shows_a_long_title_of_a_call_whole() -> None:
+    call = ToolCall("1", {"title": f"{'x' * 600} end"}, True)
+    assert render([call]) == f"\nTool: {'x' * 499}…\n"
+    assert render([call], full=True).startswith(f"\nTool: {'x' * 600} end\n")
+
+
 def test_only_full_shows_a_long_change_to_its_end() -> None:
     diff = {"type": "diff", "path": "/a", "newText": "".join(f"{number}\n" for number in range(1000))}
     call = ToolCall("1", {"title": "Write", "content": [diff]}, True)

@@ -167,7 +167,7 @@ def test_paths_in_the_directory_are_relative_and_stand_once() -> None:
     look = RichPrinter(80, has_colours=False, cwd="/home/me/project")
     rows = [DiffRow("+", "new")]
     passages: list[Passage] = [
-        CallHeading("Edit /home/me/project/src/a.py", "completed", False),
+        CallHeading("Edit /home/me/project/src/a.py", "completed", False, False),
         ShownDiff("/home/me/project/src/a.py", rows, 0),
         ShownDiff("/home/me/project/src/b.py", rows, 0),
         ShownDiff("/home/me/projects/c.py", rows, 0),
@@ -201,6 +201,15 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_full_does_not_wrap_the_output_of_programs() -> None:
     assert f"    {'x' * 300}\n" in render_plain([ToolCall("1", {"rawOutput": "x" * 300}, True)], 40, full=True)
+
+
+def test_only_full_shows_a_long_title_of_a_call_whole() -> None:
+    call = ToolCall("1", {"title": f"install {'x' * 600} end", "status": "completed"}, True)
+    assert render_plain([call], 40) == f"\n✓ install {'x' * 29}…\n"
+    shown = render_plain([call], 40, full=True)
+    assert shown.count("x") == 600
+    assert shown.endswith(" end\n")
+    assert max(map(len, shown.splitlines())) <= 40
 
 
 @pytest.mark.parametrize(
