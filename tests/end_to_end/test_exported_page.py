@@ -49,9 +49,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     link = f"[{LONG}](https://example.org/{LONG}) `{LONG}`"
     turns = [
         turn(
-            message("user", f"{LONG}\n\n```\n{LONG}\n```"),
+            message("user", f"{LONG}\n\n{LONG}"),
             message("thought", LONG),
-            message("agent", f"# {LONG}\n\n{table}\n\n{link}\n\n- {LONG}\n\n> {LONG}"),
+            message("agent", f"# {LONG}\n\n{table}\n\n{link}\n\n- {LONG}\n\n> {LONG}\n\n```\n{LONG}\n```"),
             call(LONG, diff(LONG, LONG, f"{LONG}x"), kind="edit", locations=[{"path": LONG}]),
             call(f"cat {LONG}", text(LONG), status="failed", rawInput={"command": LONG}),
             error=LONG,
