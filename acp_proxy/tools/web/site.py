@@ -25,7 +25,7 @@ from acp_proxy.cli.choose_session import shorten_ids
 from acp_proxy.cli.next_command import format_command, repeat_agent_option
 from acp_proxy.cli.open_store import is_default_store
 from acp_proxy.cli.values import parse_range
-from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.errors import AcpProxyError, NoStore, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.store.index_database import ListedSession
@@ -104,6 +104,7 @@ class _Site:
         self._pages = Pages(url_root)
         self._waiting = WaitingConversations()
         self._turns = KnownTurns()
+        self._had_store = False
 
     # --- the list
 
@@ -267,6 +268,7 @@ class _Site:
         result, unread, about, hint = None, 0, "", SearchHint()
         since, until = (request.query_params.get(name, "").strip() for name in ("since", "until"))
         words, earliest, latest = [query] if '"' in query else query.split(), "", ""
+        words = words if store.exists else []  # a search would make its tables where no store is yet
         try:
             earliest, latest = parse_range(since, until)
         except UsageError as problem:
@@ -336,7 +338,11 @@ class _Site:
     def _open(self) -> CommandStore:
         """Open the store: a connection to the index belongs to one thread, and each request has its own. Raises
         AcpProxyError."""
-        return CommandStore(self._root, create=False)
+        store = CommandStore(self._root, create=False)
+        self._had_store |= store.exists
+        if self._had_store and not store.exists:  # not an empty one, as before the first session
+            raise NoStore(self._root, "It was removed, or its disk is not mounted. Reload this page once it is back.")
+        return store
 
     def _find(self, request: Request) -> tuple[CommandStore, ListedSession]:
         """The session that the address names. Raises HTTPException."""

@@ -60,6 +60,25 @@ def follow(browser: Browser, path: str) -> list[str]:
     return pages
 
 
+def test_a_store_that_has_vanished_is_no_empty_one_and_nothing_is_created_in_its_place(
+    store: WholeStore, browser: Browser
+) -> None:
+    store_session(store, "s", ("hello", []))
+    place = browser.find_session("hello")
+    moved = store.root.rename(store.root.with_name("moved"))
+    for path in ("", "search?q=hello", place, f"{place}/state"):
+        assert f"there is no store at {store.root}" in unescape(browser.read(path, 503))
+    moved.rename(store.root)
+    assert browser.list_titles() == ["hello"]
+
+
+def test_a_search_where_no_store_is_yet_creates_none(tmp_path: Path) -> None:
+    browser = Browser(tmp_path / "none")
+    assert "There is no session yet." in browser.read()
+    browser.read("search?q=word")
+    assert not (tmp_path / "none").exists()
+
+
 def test_an_empty_store_has_an_empty_list(browser: Browser) -> None:
     assert "There is no session yet." in browser.read()
     assert "Statistics" in browser.read("stats")
