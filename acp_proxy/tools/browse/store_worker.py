@@ -278,6 +278,8 @@ class BrowseStore:
             row = self._store.restore(kept)
         except FileNotFoundError:  # it was restored elsewhere, or deleted for good
             row = self._find_by_name(kept.agent_folder, name_before_delete(kept.name))
+            if row.created > kept.deleted_at:  # its id was used again
+                raise NoSuchSession("The session was deleted for good. A newer one has its id.") from None
         self.brought_back = make_key(row)
         is_readable = self._store.explain_if_unreadable(row.agent_folder, row.name) is None
         return _say_is_back(row) + ("" if is_readable else " No list shows it, as it cannot be read: acp-proxy verify")

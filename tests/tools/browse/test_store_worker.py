@@ -71,6 +71,16 @@ def test_an_undo_of_what_was_restored_or_removed_elsewhere_gives_way_to_the_one_
     ]
 
 
+def test_an_undo_does_not_take_a_newer_session_with_the_id_for_the_one_deleted(store: WholeStore) -> None:
+    store_session(store, "s-site", ("Mend the login", []))
+    library = BrowseStore(store.root, make_filter())
+    library.do(Action("delete", library.list_rows(archived=False)[0], is_soft=True))
+    other = CommandStore(store.root, create=False)
+    other.delete_soft_deleted(other.list_deleted()[0])
+    store_session(store, "s-site", ("Another one", []), at=4_000_000_000.0)
+    assert library.do(Action("undo", None)) == "The session was deleted for good. A newer one has its id."
+
+
 def test_the_title_of_the_agent_stays_the_agents_if_it_is_not_changed(store: WholeStore) -> None:
     store_session(store, "s-site", ("Mend the login", []))
     library = BrowseStore(store.root, make_filter())
