@@ -271,4 +271,4 @@ def _measure(lines: Iterable[Line | AlikeLines]) -> Iterator[_SizedLine]:
     end = 0
     for line in lines:
         yield line, max(line.end - end, 0)
-        end = line.end
+        end = max(end, line.end)  # a moved prompt lies before what it follows

@@ -190,6 +190,13 @@ def test_only_so_much_waits() -> None:
     ]  # fmt: skip
 
 
+def test_a_moved_prompt_counts_once_in_what_waits() -> None:
+    assert order(
+        asked("b"), asked("a"), asked("a", 2), said("a", "A"), answered("a"), said("a", "B"), answered("a", 2),
+        said("b", "B"), answered("b"), size=turn_order.WAITING_LIMIT // 7,
+    ) == [1, 8, 9, 2, 4, 5, 3, 6, 7]  # fmt: skip
+
+
 def test_lines_alike_wait_for_nothing_once_too_much_has_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn_order, "WAITING_LIMIT", 100)
     alike = [AlikeLines(number, number * 100, chunks=AlikeChunks.__new__(AlikeChunks)) for number in (3, 4)]
